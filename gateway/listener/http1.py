@@ -44,7 +44,7 @@ from gateway.a2a.fault import BodyTooSlow, ClientGone
 from gateway.a2a.headers import Pairs
 from gateway.identity.verification import network_of
 from gateway.listener.http_limits import HttpLimits
-from gateway.listener.request_parser import IncomingBody, IncomingHeads, RequestHead, Unreadable, refusal
+from gateway.listener.request_parser import IncomingBody, IncomingHeads, RequestHead, Unreadable, error_response
 from gateway.listener.responder import BODILESS, MOMENT, SHORT, check_length
 from gateway.listener.tls import NO_TLS, read_tls_session
 from gateway.network.certificate import ServerTls
@@ -874,7 +874,7 @@ class ClientConnection(asyncio.Protocol):
     def _refuse(self, status: int, words: str, *, linger: bool = True) -> None:
         """Refuse what is no request, in plain HTTP."""
         request_id = secrets.token_hex(8)
-        self._writes.write(self.transport, refusal(status, words, request_id, self.listener_state.common_lines))
+        self._writes.write(self.transport, error_response(status, words, request_id, self.listener_state.common_lines))
         self.listener_state.refused(self._peer, request_id, status, words)
         if linger:
             self._linger()

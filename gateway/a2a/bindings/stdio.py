@@ -77,7 +77,7 @@ def with_id(members: Members, identity: bytes) -> bytes:
     return frame.translate(_FLATTEN) if b"\n" in frame or b"\r" in frame else frame
 
 
-def refusal(identity: bytes) -> bytes:
+def error_response(identity: bytes) -> bytes:
     """Return the answer to a request of the agent's: clients serve no methods."""
     return write_error(identity, METHOD_NOT_FOUND.code, "the client serves no methods")
 
