@@ -81,6 +81,7 @@ class Forwarder:
         if backend.retry.idempotent:
             send = partial(self._forward, request, backend, call, webhooks)
             return self._idempotency.send(backend.upstream.backend, request, call, client, send)
+        # Not awaited here: the loop goes through each frame in between again when the answer comes.
         return self._forward(request, backend, call, webhooks, client)
 
     async def _forward(

@@ -198,6 +198,7 @@ class ReplyDelivery(msgspec.Struct, eq=False):
 
     def work(self, work: Callable[[bytes], _T], frame: bytes) -> Coroutine[Any, Any, _T]:
         """Return what `work` makes of a frame, in a thread if the frame is long."""
+        # Not awaited here: nearly every answer is short, and a coroutine in between would cost it time for nothing.
         return self.request.kept.work(work, frame, len(frame))
 
     def suspect(self) -> None:

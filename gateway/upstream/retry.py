@@ -335,6 +335,7 @@ class Attempt:
         self._is_reported = False
         treatment = self.replica.upstream.treatment
         tokens = treatment.own_tokens if treatment.caller_tokens is None else treatment.caller_tokens
+        # Not awaited here: the loop goes through each frame in between again when the answer comes.
         return self._send(call, self._caller) if tokens is None else self._with_token(call, tokens)
 
     def _send(self, call: Call, caller: Caller) -> Coroutine[Any, Any, Reply]:

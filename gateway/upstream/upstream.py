@@ -1,8 +1,8 @@
 """The contract of an upstream and its replies: one replica of an agent, over any transport."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -158,9 +158,9 @@ class Upstream(Protocol):
     def idle(self) -> int:
         """Return the number of idle connections."""
 
-    def send(
+    async def send(
         self, call: Call, interface: Interface, head: Head, caller: Caller, *, fresh: bool = False
-    ) -> Coroutine[Any, Any, "Reply"]:
+    ) -> "Reply":
         """Send the call once, and return the reply when it begins; the caller closes it.
 
         Args:
