@@ -44,7 +44,7 @@ from gateway.a2a.fault import BodyTooSlow, ClientGone
 from gateway.a2a.headers import Pairs
 from gateway.identity.verification import network_of
 from gateway.listener.http_limits import HttpLimits
-from gateway.listener.request_parser import IncomingBody, IncomingHeads, RequestHead, Unreadable, refusal
+from gateway.listener.request_parser import IncomingBody, IncomingHeads, RequestHead, Unreadable, error_response
 from gateway.listener.responder import BODILESS, MOMENT, SHORT, check_length
 from gateway.listener.tls import NO_TLS, read_tls_session
 from gateway.listener.write_batch import WriteBatch
@@ -878,7 +878,7 @@ class ClientConnection(asyncio.Protocol):
         """Refuse what is no request, in plain HTTP."""
         request_id = secrets.token_hex(8)
         self._writes.flush(self.transport)
-        self.transport.write(refusal(status, words, request_id, self.listener_state.common_lines))
+        self.transport.write(error_response(status, words, request_id, self.listener_state.common_lines))
         self.listener_state.refused(self._peer, request_id, status, words)
         if linger:
             self._linger()
