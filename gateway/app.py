@@ -338,7 +338,7 @@ class Gateway:
         ready = False
         try:
             snapshot.open(self._background)
-            # Between steps that each take some milliseconds with many agents, others are served.
+            # Requests are served between these steps, which take some milliseconds each with many agents.
             await asyncio.sleep(0)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_WARM_UP):
@@ -367,7 +367,7 @@ class Gateway:
         return await self._spread(Orders(level=level, level_since=time.monotonic()))
 
     async def drain(self) -> int:
-        """Prepare for the end, in all workers; calls are served until SIGTERM.
+        """Begin to drain, in all workers; calls are served until SIGTERM.
 
         Returns:
             The number of workers that have not confirmed it in time.
@@ -379,7 +379,7 @@ class Gateway:
         return 0 if self._worker is None else await self._worker.spread(orders)
 
     def obey(self, orders: Orders) -> None:
-        """Do what an operator has ordered from this worker or from another."""
+        """Execute an operator's order, given to this worker or to another."""
         if orders.level is not None and orders.level != log.current_level():
             log.set_level(orders.level)
             logger.warning("the log level is %s until the next start", orders.level)
@@ -477,7 +477,7 @@ class Gateway:
         metrics = self.metrics
         try:
             if place.kind == "sqlite" and self._state is None and config.gateway.state is None:
-                # Nobody else makes the default directory.
+                # Only the gateway creates the default directory.
                 with suppress(OSError):
                     place.path.parent.mkdir(mode=0o700, exist_ok=True)
             store = make_store(place)
@@ -521,7 +521,7 @@ class Gateway:
 
     @property
     def state_trouble(self) -> str:
-        """Return the reason why the ledger cannot be used, for operators; empty where none is known."""
+        """Return the reason why the ledger cannot be used, for operators; empty if it can be."""
         return "" if self.ledger is None else self.ledger.store.trouble
 
     def _samples(self) -> Iterable[Sample]:

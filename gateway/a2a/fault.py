@@ -26,7 +26,7 @@ class ErrorKind(msgspec.Struct, frozen=True):
     """One error of the protocol, or of JSON-RPC or HTTP under it.
 
     Attributes:
-        name: As 0.3 writes it into `type`, and SDKs call their exceptions.
+        name: As 0.3 writes it into `type`, and SDKs name their exceptions.
         reason: The word of its `google.rpc.ErrorInfo`, or None where no generation has one.
         code: The JSON-RPC code in 1.0.
         http_status: The status of HTTP+JSON in 1.0.
@@ -135,7 +135,7 @@ CODES_OF_0_1 = {
 }
 """The codes to which later generations gave other meanings, as 0.1 means them."""
 
-# Some agents take codes from HTTP. Those about credentials must not pass for the gateway's own.
+# Some agents use HTTP statuses as codes. Those about credentials must not look like the gateway's own.
 _CODES_OF_HTTP = {401: UNAUTHENTICATED, 403: UNAUTHORIZED, 407: UNAUTHENTICATED}
 
 _BY_HTTP_STATUS = {
@@ -151,7 +151,7 @@ _BY_HTTP_STATUS = {
     502: INVALID_AGENT_RESPONSE,
     503: RESOURCE_UNAVAILABLE,
 }
-"""The likely error where only an HTTP status is known; 400 and 500 mean nothing of their own."""
+"""The likely error if only an HTTP status is known; 400 and 500 are too general."""
 
 _BY_GRPC_STATUS = {
     "FAILED_PRECONDITION": UNSUPPORTED_OPERATION,
@@ -239,7 +239,7 @@ class Fault(Exception):  # noqa: N818 - the word of the design; each subclass is
 
     Attributes:
         reason: The word in metrics, logs and details.
-        rpc_status: The HTTP status of the JSON-RPC envelope: 200 but where HTTP machinery acts on it.
+        rpc_status: The HTTP status of the JSON-RPC envelope: 200, except for statuses that HTTP machinery acts on.
         code_0_1: The code for clients of 0.1, where it is not that of the row.
         shown: The reason that callers are told, where `reason` would reveal something to them.
         a2a_reason: The reason word of the protocol, for errors that it defines.
@@ -311,7 +311,7 @@ class Fault(Exception):  # noqa: N818 - the word of the design; each subclass is
         """Return the typed details (AIP-193); the `ErrorInfo` of the protocol is first, because SDKs look for it."""
         reasons = [] if self.a2a_reason is None else [(self.a2a_reason, A2A_DOMAIN)]
         if not isinstance(self, TaskNotFound):
-            # A foreign task and a missing one look alike to the byte, so that answer is the protocol's alone.
+            # A foreign task and a missing one get the same bytes, so that answer has the protocol's entry only.
             reasons.append(((self.shown or self.reason).upper(), GATEWAY_DOMAIN))
         entries: list[dict[str, Any]] = [
             {"@type": ERROR_INFO, "reason": reason, "domain": domain, "metadata": {"requestId": request_id}}
@@ -335,7 +335,7 @@ class BadRequest(Fault, error=INVALID_REQUEST, reason="bad_request", outcome="cl
 
 
 class ParseFailed(BadRequest, error=PARSE_ERROR):
-    """The body is no JSON."""
+    """The body is not JSON."""
 
 
 class MethodNotFound(BadRequest, error=METHOD_NOT_FOUND):
@@ -359,7 +359,7 @@ class EncodedBody(BadRequest, rpc_status=415, http_status=415, a2a_reason=None):
 
 
 class ContentTypeUnsupported(BadRequest, error=CONTENT_TYPE_NOT_SUPPORTED, rpc_status=415, http_status=415):
-    """The Content-Type of the request body is no JSON."""
+    """The Content-Type of the request body is not JSON."""
 
 
 class BodyTooSlow(BadRequest, rpc_status=408, http_status=408, a2a_reason=None):
@@ -570,7 +570,7 @@ class UpstreamBusy(UpstreamProtocol, rpc_status=503, http_status=503, grpc_statu
 class ClientGone(
     Fault, reason="client_gone", outcome="client_gone", rpc_status=499, http_status=499, grpc_status="CANCELLED"
 ):
-    """The client left; nobody reads this."""
+    """The client left before the answer."""
 
 
 OUTCOMES = (

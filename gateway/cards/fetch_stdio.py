@@ -23,8 +23,8 @@ class StdioCards:
 
     Attributes:
         written: The operator's card, or None; the card of the process overrides it, field by field.
-        query: The way to ask.
-        start: Seconds that the process has to start, beside those for a request.
+        query: The request for the card.
+        start: Timeout of the process's start in seconds, in addition to that of a request.
         asked: Whether it has answered before.
     """
 
@@ -36,7 +36,7 @@ class StdioCards:
 
     @property
     def stub(self) -> Tree | None:
-        """Return the card that is served until the agent gives its own."""
+        """Return the card that is served until the agent returns its own."""
         return None if self.written is None else behind_pipe(self.written, self._versions(self.written, ()))
 
     async def ask(self, deadline: float, longest: int) -> CardAnswer:
@@ -48,7 +48,7 @@ class StdioCards:
 
         Raises:
             NoHealthyBackend, UpstreamTimeout, UpstreamReset, Draining: There is no answer.
-            UpstreamProtocol: The answer is no card, or too long.
+            UpstreamProtocol: The answer is not a card, or too long.
         """
         answer = await self.agent.handshake(self.query, self.start + deadline, again=self.asked)
         self.asked = True
@@ -76,7 +76,7 @@ class StdioCards:
 def _read(card: bytes, longest: int, *, whole: bool) -> Tree:
     try:
         if whole:
-            # Refuses what is no card; what is wrong in one is for who takes it to say.
+            # Refuses anything that is not a card. The caller reports defects of a card.
             parse_card(card, longest=longest)
         return parse_tree(card, max_bytes=longest)
     except (CardInvalid, TreeInvalid) as error:

@@ -227,7 +227,7 @@ def _parts(outgoing: Message) -> list[Tree]:
     """Return the parts of the message in the words of 1.0.
 
     Raises:
-        CommandFailed: There are none, a file cannot be read, or the data is no JSON.
+        CommandFailed: There are none, a file cannot be read, or the data is not JSON.
     """
     parts: list[Tree] = [{"text": outgoing.text}] if outgoing.text.strip() else []
     for path in outgoing.files:

@@ -75,8 +75,8 @@ class Bridge:
     """The agent and the way to call it.
 
     Attributes:
-        backend: The typed origin, the only one that is dialled, with a path if that of the card differs
-            (`served_path`); the whole URL of an agent behind gRPC.
+        backend: The origin of the command line, which is the only one that is called, with a path if that of the card
+            differs (`served_path`); the whole URL of an agent behind gRPC.
         card: URL of its card, or None to ask over gRPC.
         headers: The header of the credential, if any.
         tenant: The A2A `tenant` field, instead of that of the card.

@@ -1,4 +1,4 @@
-"""The public listener, and requests that are no calls: health, callbacks of `push.mode: relay`, and public keys.
+"""The public listener, and requests other than calls: health, callbacks of `push.mode: relay`, and public keys.
 
 The path and token of a callback authenticate its sender. Both are checked before the body is read. The number of
 bodies that are read at a time is limited, so that they fit into memory; other notifications wait for a while.
@@ -35,7 +35,7 @@ MOST: Final = 64
 """Notifications that are read at a time, of at most 1 MiB each."""
 MOST_OF_AGENT: Final = 16
 PATIENCE: Final = 10.0
-"""Seconds that a notification waits for its turn."""
+"""Longest wait of a notification for its turn, in seconds."""
 
 _PREFIX = PATH.encode("ascii")
 _JSON = b"application/json"
@@ -216,7 +216,7 @@ class PublicListener:
     Args:
         ready: Returns whether new calls are accepted, for `/-/ready`.
         callbacks: Answers callbacks and requests for public keys.
-        trouble: Returns why they are not accepted, beside draining; empty for none.
+        trouble: Returns another reason than draining why they are not accepted; empty if there is none.
     """
 
     def __init__(

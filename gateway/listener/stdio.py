@@ -160,7 +160,7 @@ class Pipes:
 
 
 MOST_CALLS = 1_000
-"""Calls at a time; one more is refused."""
+"""Most concurrent calls; further calls are refused."""
 CANCEL = "$/cancelRequest"
 
 _CANCELLED = -32800
@@ -206,7 +206,7 @@ class StdioResponder:
         self._rewrite = rewrite
         self._gone: Callable[[], None] = lambda: None
         self._left = False
-        # Nothing more goes out.
+        # No more bytes go out.
         self._silent = False
         self._decoder = SseDecoder(_LONGEST_EVENT)
         # For the first frame of the answer.
@@ -356,7 +356,7 @@ class StdioClient:
         """Accept calls until the end of the input; open calls go on.
 
         Raises:
-            BadFrame: The input is no frame.
+            BadFrame: The input is not a frame.
         """
         decoder = FrameDecoder(self._longest)
         try:

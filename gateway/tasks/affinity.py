@@ -1,11 +1,11 @@
 """Affinity: the replica that made a task or began a context, and the agent that did so for callers by a skill.
 
-The ledger has the replica of each task. A note holds that of each context. Callers that came by a skill name no agent,
-and the best one may be another by the time of their next call. So a note holds the backend of each of their tasks, and
-of each context by tenant and skill. None of this ever changes, so it is cached here, and a follow-up call mostly needs
-no look-up. Without a ledger the cache is all there is.
+The ledger has the replica of each task. A note holds that of each context. Calls by skill name no agent, and the best
+agent may change before the next call. So a note holds the backend of each task of such a call, and of each context by
+tenant and skill. None of this ever changes, so it is cached here, and a follow-up call mostly needs no look-up. Without
+a ledger there is only the cache.
 
-A note only says where to ask: ownership is checked there as ever (`ownership.py`).
+A note only selects the backend: ownership is checked there as usual (`ownership.py`).
 """
 
 from collections.abc import Sequence
@@ -177,7 +177,7 @@ def _spellings(prefix: str, *ids: str) -> tuple[str, ...]:
 
 
 def _remember(known: dict[str, str], key: str, value: str) -> None:
-    """Cache a value under a key; where there are too many, the oldest go."""
+    """Cache a value under a key; if there are too many, the oldest are evicted."""
     if len(known) >= _MOST:
         # A dictionary keeps the order.
         for each in list(known)[: _MOST // 10]:
@@ -185,8 +185,8 @@ def _remember(known: dict[str, str], key: str, value: str) -> None:
     known[key] = value
 
 
-# The tenant stands in the key, so nobody finds another tenant's; its name has no space. A key of `TaskAffinity` begins
-# with the name of an agent, which has no slash.
+# The key has the tenant, whose name has no space, so no tenant finds another tenant's note. A key of `TaskAffinity`
+# begins with the name of an agent, which has no slash.
 def _task(tenant: str, task: str) -> str:
     return f"/task {tenant} {task}"
 

@@ -1,8 +1,8 @@
-"""The methods of gRPC that clients call: their paths, what each means, and in which generation.
+"""The gRPC methods that clients call: their paths, operations and versions.
 
 Three services (protocol §3): A2A's own of 1.0 and of 0.3, and the scoped one that was proposed for 0.3, whose messages
-are the same with a `scope` beside the rest. The package in the path tells the generation, whatever a header says
-(protocol trap 25): messages of one half-parse as those of the other.
+are the same with a `scope` beside the rest. The package in the path determines the version, and headers are ignored
+(protocol trap 25): messages of one version partly parse as those of the other.
 """
 
 from collections.abc import Mapping

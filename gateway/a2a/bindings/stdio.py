@@ -47,7 +47,7 @@ class StdioMessage(msgspec.Struct, frozen=True):
 
 
 def read_message(content: bytes) -> StdioMessage | None:
-    """Open a frame from an agent; None for one that is no JSON object, or has too many values."""
+    """Open a frame from an agent; None if it is not a JSON object, or has too many values."""
     try:
         refuse_crowd(content)
         members = decode_members(content)
@@ -86,7 +86,7 @@ def course(members: Members, progress: Progress | None, version: Version) -> Cou
     """Return the state of a stream after an event.
 
     Args:
-        progress: The event's progress; None for no answer, which the relay refuses.
+        progress: The event's progress; None if it is not an answer, which the relay refuses.
         version: The agent's generation.
     """
     if progress is None:
