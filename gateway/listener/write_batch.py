@@ -15,8 +15,7 @@ _SHORT: Final = 16 * 1024
 class WriteBatch:
     """Sends short writes at the end of the turn.
 
-    A connection has at most one pending write, and only while its transport's buffer is empty: so pending writes fill no
-    buffer.
+    A connection has at most one pending write, and only while its transport's buffer is empty.
     """
 
     __slots__ = ("_waiting",)
