@@ -30,7 +30,7 @@ from gateway.listener.callbacks import Callbacks
 from gateway.listener.server import ListenFailed
 from gateway.network.address import UNIX
 from gateway.policy.limits import Limits
-from gateway.policy.token_bucket import SharedRates
+from gateway.policy.shared_rates import SharedRates
 from gateway.proxy.client_address import is_trusted
 from gateway.proxy.overload import Overload
 from gateway.proxy.pipeline import Pipeline
@@ -87,7 +87,7 @@ class Gateway:
         limits: The limits and their use.
         recent: The last requests of this process.
         pipeline: The order of steps that every request takes.
-        outgoing: Snapshots that were replaced and still have calls.
+        draining_snapshots: Snapshots that were replaced and still have calls.
         ledger: The store of owners; None if tasks have none.
         drains_since: Monotonic time at which draining began.
 
@@ -158,7 +158,7 @@ class Gateway:
             shares=lambda address: is_trusted(address, self.snapshot.trusted),
             over_http=over_http,
         )
-        self.outgoing = DrainingSnapshots(self._background, self.metrics.sweep)
+        self.draining_snapshots = DrainingSnapshots(self._background, self.metrics.sweep)
         self._files = FileWork()
         self.reloader: Reloader | None = None
         if origin is not None:
@@ -325,7 +325,7 @@ class Gateway:
             self._background.start("ledger", ledger.run)
         before.resources.hand_over(snapshot.resources)
         snapshot.resources.enter()
-        self.outgoing.drain(before)
+        self.draining_snapshots.drain(before)
         swap = time.perf_counter() - began
         await self.listeners.renew(certificates, config)
         if ended := await self.pipeline.reconsider():
@@ -453,7 +453,7 @@ class Gateway:
         self.recent.close()
         await self.listeners.aclose()
         await self._background.aclose()
-        await self.outgoing.aclose()
+        await self.draining_snapshots.aclose()
         if self._snapshot is not None:
             await self._snapshot.aclose()
         if self._push is not None:

@@ -17,7 +17,16 @@ from gateway.a2a.agent_error import AgentError
 from gateway.a2a.bindings import binding, jsonrpc
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import BadParams, BadRequest, TaskNotFound, UpstreamProtocol, UpstreamReset
+from gateway.a2a.fault import (
+    INVALID_TASK_STATE_0_1,
+    STREAMING_NOT_SUPPORTED_0_1,
+    UNSUPPORTED_OPERATION,
+    BadParams,
+    BadRequest,
+    TaskNotFound,
+    UpstreamProtocol,
+    UpstreamReset,
+)
 from gateway.a2a.framing.sse import encode
 from gateway.a2a.json import Tree
 from gateway.a2a.naming import Alias, Naming
@@ -299,10 +308,10 @@ class Translation:
         """Return the status and the body of an agent's error for the client."""
         if self.client.binding is Binding.JSONRPC:
             oldest = self.client.version is Version.V0_1
-            if oldest and error.code == _UNSUPPORTED and self._operation.sends and not error.challenges:
+            if oldest and error.code == UNSUPPORTED_OPERATION.code and self._operation.sends and not error.challenges:
                 # 0.1 has its own errors for unsupported sends (protocol §4.1).
                 known = self._naming is not None and self._naming.known
-                code = _INVALID_TASK_STATE if known else _STREAMING_NOT_SUPPORTED
+                code = INVALID_TASK_STATE_0_1 if known else STREAMING_NOT_SUPPORTED_0_1
                 if known or self._operation.streams:
                     return 200, jsonrpc.write_error(self._client.id, code, error.message)
             return 200, agent_error.write_jsonrpc(error, id=self._client.id, version=self.client.version)
@@ -418,12 +427,6 @@ def _translated(work: Callable[[_G], _T], frame: _G) -> _T:
 
 
 _EVENTS = ("task", "message", "statusUpdate", "artifactUpdate")
-
-
-_UNSUPPORTED = -32004
-# Of 0.1, where later generations mean something else by them.
-_STREAMING_NOT_SUPPORTED = -32006
-_INVALID_TASK_STATE = -32009
 _ONE_CONFIG = frozenset({Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG})
 
 

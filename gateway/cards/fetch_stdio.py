@@ -12,7 +12,7 @@ from gateway.a2a.card import CardInterface, CardInvalid, parse_card
 from gateway.a2a.command import URL, behind_pipe, generations
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamProtocol
-from gateway.a2a.json import Tree
+from gateway.a2a.json import Tree, TreeInvalid, parse_tree
 from gateway.cards.fetch import CardAnswer
 from gateway.upstream.stdio.agent import Agent, CardQuery
 
@@ -78,9 +78,6 @@ def _read(card: bytes, longest: int, *, whole: bool) -> Tree:
         if whole:
             # Refuses anything that is not a card. The caller reports defects of a card.
             parse_card(card, longest=longest)
-        tree = msgspec.json.decode(card)
-    except (CardInvalid, msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return parse_tree(card, max_bytes=longest)
+    except (CardInvalid, TreeInvalid) as error:
         raise UpstreamProtocol("the agent's answer is no card", detail=str(error)) from error
-    if not isinstance(tree, dict):
-        raise UpstreamProtocol("the agent's answer is no card")
-    return tree

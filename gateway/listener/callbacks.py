@@ -103,7 +103,7 @@ class Callbacks:
         try:
             answer = await self._answer(head, client)
         except Fault as fault:
-            answer = _refusal(fault)
+            answer = _error_response(fault)
         headers: Pairs = [(b"x-request-id", request_id.encode("ascii")), (b"cache-control", b"no-store")]
         try:
             await client.answer(answer.status, [*headers, *answer.headers], answer.body)
@@ -135,7 +135,7 @@ class Callbacks:
         except TimeoutError:
             status = 503
         except Fault as fault:
-            return _refusal(fault, subscription, len(body))
+            return _error_response(fault, subscription, len(body))
         if status == 503:
             return _Answer(status, b"", (_COME_AGAIN,), subscription, len(body), "limited")
         return _Answer(status, subscription=subscription, bytes_in=len(body))
@@ -192,7 +192,7 @@ class Callbacks:
         self._access.write(line)
 
 
-def _refusal(fault: Fault, subscription: Subscription | None = None, bytes_in: int = 0) -> _Answer:
+def _error_response(fault: Fault, subscription: Subscription | None = None, bytes_in: int = 0) -> _Answer:
     again = (_COME_AGAIN,) if fault.http_status == 503 else ()
     return _Answer(fault.http_status, b"", again, subscription, bytes_in, fault.outcome, fault.reason)
 

@@ -26,6 +26,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge, Fault
+from gateway.a2a.operation import Operation
 from gateway.a2a.paths import is_tenant
 from gateway.backend.backend import Backend
 from gateway.catalog.render import ASSETS, HEADERS, HTML, page
@@ -357,7 +358,7 @@ def _call(written: TryItMessage, address: view.Address) -> bytes:
     if written.context_id:
         message["contextId"] = written.context_id
     params = {"message": message} if address.tenant is None else {"tenant": address.tenant, "message": message}
-    method = "SendStreamingMessage" if written.stream else "SendMessage"
+    method = Operation.SEND_STREAMING_MESSAGE if written.stream else Operation.SEND_MESSAGE
     return msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 
 

@@ -190,6 +190,10 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no 
         return self._handlers.get(_CALLED.get())
 
 
+_HeadKey = tuple[str, str, Metadata, Certificate | None]
+"""The address of the client, the path of the method, the metadata and the client certificate."""
+
+
 class _Heads:
     """A cache of the heads of recent calls: the next call with the same head reuses what was derived from it.
 
@@ -197,11 +201,11 @@ class _Heads:
     """
 
     def __init__(self) -> None:
-        self._recent: dict[object, Head] = {}
-        self._older: dict[object, Head] = {}
+        self._recent: dict[_HeadKey, Head] = {}
+        self._older: dict[_HeadKey, Head] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def find(self, key: object) -> Head | None:
+    def find(self, key: _HeadKey) -> Head | None:
         """Return the head of a key, or None."""
         found = self._recent.get(key)
         if found is None:
@@ -210,7 +214,7 @@ class _Heads:
                 self._recent[key] = found
         return found
 
-    def keep(self, key: object, head: Head) -> None:
+    def keep(self, key: _HeadKey, head: Head) -> None:
         """Store a head, unless it is long."""
         if sum(len(value) for _, value in head.headers) > _LONGEST_KEPT_HEAD:
             return

@@ -43,13 +43,13 @@ from gateway.a2a.fault import BodyTooSlow, ClientGone
 from gateway.a2a.headers import Pairs
 from gateway.identity.verification import network_of
 from gateway.listener.http_limits import HttpLimits
-from gateway.listener.request_parser import IncomingBody, IncomingHeads, RequestHead, Unreadable, refusal
+from gateway.listener.request_parser import IncomingBody, IncomingHeads, RequestHead, Unreadable, error_response
 from gateway.listener.responder import BODILESS, MOMENT, SHORT, check_length
 from gateway.listener.tls import NO_TLS, read_tls_session
+from gateway.listener.write_batch import WriteBatch
 from gateway.network.certificate import ServerTls
 from gateway.network.chunk import chunk
 from gateway.network.deadline import Deadline
-from gateway.network.write_batch import WriteBatch
 
 logger = logging.getLogger("gateway.listener")
 
@@ -642,6 +642,9 @@ class ClientConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Make writers wait: the client reads slowly."""
         self.paused = True
+        if self._state is _RESTING:
+            # The answer waited for the end of the turn; as in `answered`.
+            self.transport.pause_reading()
         self._backlog.has_moved(self.transport)
         if self._state is not _CLOSING:
             self._deadline.within(self.listener_state.limits.write_stall)
@@ -720,7 +723,7 @@ class ClientConnection(asyncio.Protocol):
     def _begin(self, read: RequestHead, rest: bytes) -> None:
         listener_state = self.listener_state
         self.keeps = self.keeps and read.keeps and not listener_state.closing
-        self._deadline.lift()
+        self._set_write_deadline()
         length = None if read.chunked else read.length
         whole = length is not None and len(rest) >= length
         if whole:
@@ -873,7 +876,8 @@ class ClientConnection(asyncio.Protocol):
     def _refuse(self, status: int, words: str, *, linger: bool = True) -> None:
         """Refuse an invalid request, in plain HTTP."""
         request_id = secrets.token_hex(8)
-        self._writes.write(self.transport, refusal(status, words, request_id, self.listener_state.common_lines))
+        self._writes.flush(self.transport)
+        self.transport.write(error_response(status, words, request_id, self.listener_state.common_lines))
         self.listener_state.refused(self._peer, request_id, status, words)
         if linger:
             self._linger()

@@ -43,12 +43,12 @@ class Unreadable(Exception):  # noqa: N818 - the word for it; it carries its own
         self.words = words
 
 
-def refusal(status: int, words: str, request_id: str, standing: bytes) -> bytes:
+def error_response(status: int, words: str, request_id: str, fixed_headers: bytes) -> bytes:
     """Return the whole plain HTTP answer to an invalid request; the connection ends with it.
 
     Args:
         words: For the client.
-        standing: The header lines of every answer.
+        fixed_headers: The header lines of every answer.
     """
     body = f"{words} (request {request_id})\n".encode()
     return (
@@ -57,7 +57,7 @@ def refusal(status: int, words: str, request_id: str, standing: bytes) -> bytes:
         % (
             status,
             HTTPStatus(status).phrase.encode("ascii"),
-            standing,
+            fixed_headers,
             len(body),
             request_id.encode("ascii"),
             b"retry-after: 1\r\n" if status == HTTPStatus.SERVICE_UNAVAILABLE else b"",

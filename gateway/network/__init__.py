@@ -1,1 +1,1 @@
-"""Helpers of all connections: the grammar of addresses, TLS contexts, deadlines, batched writes."""
+"""Helpers of all connections: the grammar of addresses, TLS contexts, deadlines."""

@@ -81,6 +81,7 @@ class Forwarder:
         if backend.retry.idempotent:
             send = partial(self._forward, request, backend, call, webhooks)
             return self._idempotency.send(backend.upstream.backend, request, call, client, send)
+        # Not awaited here: the loop goes through each frame in between again when the answer comes.
         return self._forward(request, backend, call, webhooks, client)
 
     async def _forward(
@@ -190,6 +191,9 @@ class Forwarder:
         request, attempt, translation = agent_call.request, agent_call.attempt, agent_call.translation
         if reply.is_failing:
             reply = await attempt.retry_if_busy(call, reply)
+        if request.ownership is not None:
+            # The only replica is recorded as well: its tasks stay its own when others are added.
+            request.ownership.replica = attempt.replica.place
         request.upstream_address = reply.address or None
         if reply.has_begun or reply.is_failing:
             attempt.answered(reply)

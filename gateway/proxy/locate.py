@@ -11,7 +11,7 @@ from gateway.a2a.dialect import Binding, Version, parse_version
 from gateway.a2a.fault import BadRequest, EncodedBody, NoEndpoint, WrongHttpMethod
 from gateway.a2a.headers import is_encoded, is_no_json, refuse_ambiguous
 from gateway.a2a.params import query_value
-from gateway.a2a.paths import PathCall, read_rest, segments
+from gateway.a2a.paths import OPERATION_SEGMENTS, PathCall, read_rest, segments
 from gateway.catalog.feeds import CONTENT_TYPES
 from gateway.proxy.catalog_requests import page_at
 from gateway.proxy.connection_cache import Location
@@ -19,8 +19,6 @@ from gateway.proxy.protected_resource import metadata_path
 from gateway.proxy.request import RequestContext
 from gateway.routing.endpoint import HOST
 from gateway.snapshot import Snapshot
-
-_VERBS = frozenset({"message:send", "message:stream", "tasks", "extendedAgentCard"})
 
 
 def locate(snapshot: Snapshot, request: RequestContext) -> Location:
@@ -45,7 +43,7 @@ def called_path(location: Location) -> PathCall:
     """
     path = location.path
     if path is None:
-        raise location.unread or NoEndpoint("there is nothing here")
+        raise location.unread or NoEndpoint(NoEndpoint.words)
     if path.allowed:
         refuse_method(path)
     if location.is_encoded:
@@ -107,7 +105,7 @@ def _by_path(snapshot: Snapshot, head: Head) -> Location:
         operation = head.grpc.operation
         return Location(Binding.GRPC, head.grpc.version, operation, snapshot.table.grpc_endpoint, PathCall(operation))
     # By the raw path: an unreadable path is answered in the caller's dialect, too. Only HTTP+JSON has escapes.
-    verbs = b"%" in head.path or not _VERBS.isdisjoint(head.path.decode("latin-1").split("/"))
+    verbs = b"%" in head.path or not OPERATION_SEGMENTS.isdisjoint(head.path.decode("latin-1").split("/"))
     binding = Binding.REST if verbs or head.method != "POST" else Binding.JSONRPC
     try:
         path = segments(head.path)

@@ -16,13 +16,14 @@ from gateway.a2a.fault import INVALID_REQUEST, METHOD_NOT_FOUND
 from gateway.a2a.operation import Operation
 from gateway.a2a.params import NO_PARAMS
 from gateway.a2a.paths import PathCall
+from gateway.a2a.spelling import SPELLINGS
 from gateway.a2a.translation import JSONRPC_0_3, Translation
 from gateway.proxy.reply_delivery import ReplyDelivery
 from gateway.upstream.upstream import Reply
 
 TWO_WAYS = frozenset({Operation.GET_EXTENDED_CARD, Operation.SUBSCRIBE_TO_TASK})
 """Operations that have two names."""
-_SUBSCRIBE, _RESUBSCRIBE = "tasks/subscribe", "tasks/resubscribe"
+_RESUBSCRIBE, _SUBSCRIBE = SPELLINGS[Operation.SUBSCRIBE_TO_TASK].jsonrpc_0_3
 # Statuses of a server that does not know a path.
 _UNKNOWN_PATH = frozenset({404, 405})
 _LENGTHY = 6

@@ -26,12 +26,13 @@ from gateway.a2a.headers import A2A_JSON, Pairs
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import Progress
 from gateway.a2a.translation import JSONRPC_0_3, Translation
-from gateway.proxy.reply_delivery import ReplyDelivery, ReplyHead, head_of
+from gateway.proxy.reply_delivery import ReplyDelivery, head_of
 from gateway.proxy.request import RequestContext, record_owner
 from gateway.proxy.responder import Responder
 from gateway.proxy.stream import Stream
 from gateway.upstream.credentials import EXTENSIONS, extensions
 from gateway.upstream.page import refuse_page
+from gateway.upstream.reply_cache import ReplyHead
 
 _JSON = b"application/json"
 _EVENTS = b"text/event-stream"

@@ -14,7 +14,18 @@ import msgspec
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
-from gateway.a2a.fault import ClientGone, Fault, StateUnavailable, UpstreamConnect
+from gateway.a2a.fault import (
+    INTERNAL_ERROR,
+    INVALID_AGENT_RESPONSE,
+    KINDS_1_0,
+    METHOD_NOT_FOUND,
+    PUSH_NOTIFICATION_NOT_SUPPORTED,
+    TASK_NOT_FOUND,
+    ClientGone,
+    Fault,
+    StateUnavailable,
+    UpstreamConnect,
+)
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.policy.limits import Permit
@@ -49,8 +60,8 @@ STREAM_OPEN = "open"
 
 # One endpoint may have thousands of rules.
 _MOST_NAMED = 8
-_CLIENT_CODES = frozenset({-32700, -32600, -32601, -32602, *range(-32009, -32000)} - {-32006})
-_NEVER_STORED = frozenset({-32001, -32003, -32601})
+_CLIENT_CODES = frozenset(kind.code for kind in KINDS_1_0) - {INVALID_AGENT_RESPONSE.code, INTERNAL_ERROR.code}
+_NEVER_STORED = frozenset({TASK_NOT_FOUND.code, PUSH_NOTIFICATION_NOT_SUPPORTED.code, METHOD_NOT_FOUND.code})
 """Errors after which an agent has stored no webhook: unknown task, no push support, unknown method."""
 
 

@@ -13,21 +13,19 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from gateway.a2a.bindings.jsonrpc import METHODS, SHARED_WITH_0_1
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.naming import Alias
+from gateway.a2a.operation import Operation
+from gateway.a2a.spelling import SPELLINGS
 from gateway.backend.backend import Backend
 from gateway.principal import Principal
 from gateway.proxy.request import RequestContext
 from gateway.tasks.aliases import Aliases, AliasKey
 from gateway.upstream.dialects import spellings
 
-_MAYBE_NAMED = (
-    frozenset(name for name, known in METHODS.items() if known[1] is Version.V0_1)
-    | SHARED_WITH_0_1
-    | {"tasks/subscribe"}
-)
+_OF_0_1 = frozenset(name for row in SPELLINGS.values() for name in row.jsonrpc_0_1)
+_MAYBE_NAMED = _OF_0_1.union(SPELLINGS[Operation.SUBSCRIBE_TO_TASK].jsonrpc_0_3)
 """Methods that may name a task by the client's own id, or a task that the client made in another version."""
 _MIXED = Alias("", newer=True, mixed=True)
 """The alias of a caller whose last message had objects of 1.0 under a method of 0.3."""

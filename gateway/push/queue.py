@@ -42,7 +42,7 @@ from gateway.tasks.store import Note, Store, notes_of
 from gateway.telemetry.metrics import NO_AGENT
 
 ENTRY: Final = "outbox"
-"""The kind of the notes that are entries of the queue."""
+"""The kind of the notes that are entries of the queue; the word stays, because stores have it."""
 BODY: Final = "body"
 """The kind of their bodies; the first of all kinds, so that no page of the others ends with bodies."""
 DUPLICATE: Final = "outbox-twin"

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gateway.tasks.ledger import Ledger
-from gateway.tasks.store import HOMES, LONGEST_ID, Note
+from gateway.tasks.store import AFFINITY, LONGEST_ID, Note
 
 _MOST = 100_000
 # Seconds for which a note is kept.
@@ -61,7 +61,7 @@ class TaskAffinity:
             return
         if self._keeps:
             until = self._ledger.now() + _KEPT
-            note = Note(HOMES, self._key(context), replica.encode(), tenant=tenant, until=until)
+            note = Note(AFFINITY, self._key(context), replica.encode(), tenant=tenant, until=until)
             replica = (await self._ledger.store.settle(note)).decode()
         _remember(self._contexts, context, replica)
 
@@ -88,7 +88,7 @@ class TaskAffinity:
             if each in self._contexts:
                 return self._contexts[each]
         for each in spellings if self._keeps else ():
-            value = await self._ledger.store.note(HOMES, self._key(each))
+            value = await self._ledger.store.note(AFFINITY, self._key(each))
             if value:
                 _remember(self._contexts, each, value.decode())
                 return value.decode()
@@ -131,13 +131,13 @@ class SkillAffinity:
             if not id or len(id) > LONGEST_ID or key in self._known:
                 continue
             until = self._ledger.now() + _KEPT
-            value = await self._ledger.store.settle(Note(HOMES, key, backend.encode(), tenant=tenant, until=until))
+            value = await self._ledger.store.settle(Note(AFFINITY, key, backend.encode(), tenant=tenant, until=until))
             _remember(self._known, key, value.decode())
 
     async def _find(self, key: str) -> str:
         if key in self._known:
             return self._known[key]
-        value = await self._ledger.store.note(HOMES, key)
+        value = await self._ledger.store.note(AFFINITY, key)
         if value is None:
             return ""
         _remember(self._known, key, value.decode())

@@ -12,7 +12,7 @@ from contextlib import suppress
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.state_url import StateUrl
-from gateway.tasks.store import HOMES, NAMES, Bounds, Note, Owner, Store, notes_of
+from gateway.tasks.store import AFFINITY, NAMES, Bounds, Note, Owner, Store, notes_of
 from gateway.tasks.token_cipher import TokenCipher
 
 _MOST_PREFIXES = 10_000
@@ -128,7 +128,7 @@ class Ledger:
                     await self._expire()
                 if number % _BOUND_ROUNDS == 0:
                     await trim_notes(self.store, NAMES, self.bounds.tasks)
-                    await trim_notes(self.store, HOMES, self.bounds.contexts)
+                    await trim_notes(self.store, AFFINITY, self.bounds.contexts)
 
     async def renew(self) -> None:
         """Check that the store still has the secret, the one that all gateways use.

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 from gateway.a2a.call import Call, ReferencedIds
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import NotAdmitted, StateUnavailable, TaskNotFound, TasksLimited, UpstreamProtocol
-from gateway.a2a.ids import referenced_ids, with_context, with_task
+from gateway.a2a.ids import referenced_ids, with_context, with_task, without
 from gateway.a2a.nested_ids import NestedIds, nested_in_details
 from gateway.a2a.progress import Progress
 from gateway.principal import Principal
@@ -531,6 +531,19 @@ class Ownership(msgspec.Struct, eq=False):
         is_foreign = self.isolation.keeps and await self.isolation.names_foreign(self.owner, named, self.prefix.text)
         self.is_foreign = self.is_foreign or is_foreign
         return is_foreign
+
+    def remove_prefix(self, call: Call, message: bytes, *, event: bool) -> bytes:
+        """Return a gRPC message of the agent as the client may see it: without context prefixes.
+
+        Args:
+            call: The call that the agent was asked.
+            event: Whether the message is an event of a stream.
+        """
+        raw = self.prefix.raw
+        if not raw or raw not in message:
+            return message
+        dialect = call.dialect
+        return without(message, raw, dialect.binding, version=dialect.version, operation=call.operation, event=event)
 
     # ---- What both ways use ------------------------------------------------------------------------------------------
 

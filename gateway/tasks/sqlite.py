@@ -279,7 +279,7 @@ class SqliteStore:
                 db.executemany(_LEASE, [(now + lease, kind, key) for key, _ in taken])
             return taken
 
-    # ---- Upkeep --------------------------------------------------------------------------------------------------
+    # ---- Retention -----------------------------------------------------------------------------------------------
 
     async def expire(self, now: int, bounds: Bounds, most: int) -> int:
         """As `Store.expire`."""
@@ -501,8 +501,8 @@ def _expire(
     for table, bound in (("task", bounds.tasks), ("context", bounds.contexts)):
         if _number(db.execute(_SIZE.format(table=table))) <= bound:
             continue
-        for tenant, surplus in db.execute(_CROWDED.format(table=table), {"bound": bound}).fetchall():
-            left -= _forget(db, table, db.execute(_FIRST[table], (tenant, min(surplus, left))).fetchall())
+        for tenant, excess in db.execute(_CROWDED.format(table=table), {"bound": bound}).fetchall():
+            left -= _forget(db, table, db.execute(_FIRST[table], (tenant, min(excess, left))).fetchall())
     return most - left, _START
 
 

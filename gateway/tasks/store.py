@@ -173,7 +173,7 @@ class Note(msgspec.Struct, frozen=True):
 NAMES = "name"
 """The kind of notes that hold clients' names of tasks; bounded by `Bounds.tasks`."""
 
-HOMES = "replica of a context"
+AFFINITY = "replica of a context"
 """The kind of notes that hold the replica of a context; bounded by `Bounds.contexts`."""
 
 LARGE_KINDS = frozenset({"body"})

@@ -115,6 +115,7 @@ class GrpcUpstream:
         metadata = (*self._metadata(version, head, caller), ("x-request-id", caller.request_id), *own)
         patience = timeouts.send if call.operation.sends else timeouts.first_byte
         wanted = self._left(head, caller)
+        # Not awaited here: the loop goes through each frame in between again when the answer comes.
         if call.operation.streams:
             return self.channel.stream(path, message, metadata, first=patience, timeout=wanted)
         limit = min(patience, timeouts.total)

@@ -18,6 +18,7 @@ from gateway.a2a.fault import BodyTooLarge, Fault, UpstreamConnect
 from gateway.upstream.connection import closed
 from gateway.upstream.grpc_library import aio, grpc
 from gateway.upstream.grpc_reply import GrpcReply
+from gateway.upstream.reply_cache import ReplyCache
 from gateway.upstream.response import late
 
 Metadata = Sequence[tuple[str, str]]
@@ -239,6 +240,6 @@ class _Line:
 
     def __init__(self, channel: aio.Channel) -> None:
         self.channel = channel
-        self.bare: dict[object, object] = {}
+        self.bare = ReplyCache()
         self.unary = cache(channel.unary_unary)
         self.stream = cache(channel.unary_stream)

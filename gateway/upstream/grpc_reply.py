@@ -31,6 +31,7 @@ from gateway.upstream.credentials import EXTENSIONS
 from gateway.upstream.grpc_library import aio, grpc
 from gateway.upstream.outlier_detection import FAILING, Away, DeadlinePassed, NotAccepted, TlsFailed
 from gateway.upstream.page import too_large
+from gateway.upstream.reply_cache import ReplyCache
 from gateway.upstream.response import CUT, late, silent
 from gateway.upstream.upstream import AnswerTooLong, ignore_size
 
@@ -63,9 +64,7 @@ class GrpcReply:
     fault = None
     has_begun = True
 
-    def __init__(
-        self, call: aio.Call, channel: aio.Channel, address: str, bare: dict[object, object] | None = None
-    ) -> None:
+    def __init__(self, call: aio.Call, channel: aio.Channel, address: str, bare: ReplyCache | None = None) -> None:
         self.address = address
         self.headers: Pairs = []
         self.is_stream = False

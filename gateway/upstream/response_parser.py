@@ -23,6 +23,7 @@ import msgspec
 from gateway.a2a.fault import UpstreamProtocol, UpstreamReset
 from gateway.a2a.headers import Pairs
 from gateway.network.chunk import SIZE_LINES
+from gateway.upstream.reply_cache import ReplyCache
 
 _INTERIM_LIMIT = 8
 _HEAD_END = b"\r\n\r\n"
@@ -76,7 +77,7 @@ class ResponseParser(msgspec.Struct, eq=False):
     _plain: "PlainHeads | None" = None
     status: int = 0
     headers: Pairs = []
-    known: dict[object, object] | None = None
+    known: ReplyCache | None = None
     body: list[bytes] = []
     held: int = 0
     ended: bool = False
@@ -371,7 +372,7 @@ class PlainHead(msgspec.Struct, frozen=True, eq=False):
     at: int
     before: bytes
     after: bytes
-    known: dict[object, object]
+    known: ReplyCache
 
 
 class PlainHeads:
@@ -437,4 +438,4 @@ def _read_plain(raw: bytes, most: int) -> PlainHead | None:
         return None
     # The index behind the digits of the length.
     end = found.end(1) + len(words) + sum(len(line) + 2 for line in lines[: at + 1])
-    return PlainHead(int(found[1]), headers, at, raw[: end - len(headers[at][1])], raw[end:], {})
+    return PlainHead(int(found[1]), headers, at, raw[: end - len(headers[at][1])], raw[end:], ReplyCache())

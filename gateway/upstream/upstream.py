@@ -1,8 +1,8 @@
 """The contract of an upstream and its replies: one replica of an agent, over any transport."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -13,6 +13,7 @@ from gateway.a2a.headers import Pairs
 from gateway.principal import Principal
 from gateway.upstream.dialects import Dialects, Interface
 from gateway.upstream.oauth2 import NoToken, TokenSource
+from gateway.upstream.reply_cache import ReplyCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +158,9 @@ class Upstream(Protocol):
     def idle(self) -> int:
         """Return the number of idle connections."""
 
-    def send(
+    async def send(
         self, call: Call, interface: Interface, head: Head, caller: Caller, *, fresh: bool = False
-    ) -> Coroutine[Any, Any, "Reply"]:
+    ) -> "Reply":
         """Send the call once, and return the reply when it begins; the caller closes it.
 
         Args:
@@ -231,7 +232,7 @@ class Reply(Protocol):
         """Whether the body is a stream of events."""
 
     @property
-    def known(self) -> dict[object, object] | None:
+    def known(self) -> ReplyCache | None:
         """A cache of values that are derived from the headers, or None."""
 
     async def read(self, limit: int, timeout: float, hold: Callable[[int], None] = ignore_size) -> bytes:  # noqa: ASYNC109

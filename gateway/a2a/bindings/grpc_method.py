@@ -10,7 +10,8 @@ from collections.abc import Mapping
 import msgspec
 
 from gateway.a2a.dialect import Version
-from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.operation import Operation
+from gateway.a2a.spelling import SPELLINGS
 
 SERVICE_1_0 = "lf.a2a.v1.A2AService"
 SERVICE_0_3 = "a2a.v1.A2AService"
@@ -35,23 +36,13 @@ class GrpcMethod(msgspec.Struct, frozen=True):
     scoped: bool = False
 
 
-# Methods with another name in 0.3; it has no ListTasks.
-_NAMES_0_3 = {
-    Operation.SUBSCRIBE_TO_TASK: "TaskSubscription",
-    Operation.LIST_PUSH_CONFIGS: "ListTaskPushNotificationConfig",
-    Operation.GET_EXTENDED_CARD: "GetAgentCard",
-}
-
-
 def _methods() -> dict[tuple[Operation, Version, bool], GrpcMethod]:
     methods: dict[tuple[Operation, Version, bool], GrpcMethod] = {}
-    for operation in CALLABLE:
+    for operation, row in SPELLINGS.items():
         methods[operation, Version.V1_0, False] = GrpcMethod(f"/{SERVICE_1_0}/{operation}", operation, Version.V1_0)
-        if operation is Operation.LIST_TASKS:
-            continue
-        name = _NAMES_0_3.get(operation, operation.value)
-        for service, scoped in ((SERVICE_0_3, False), (SCOPED_0_3, True)):
-            methods[operation, Version.V0_3, scoped] = GrpcMethod(f"/{service}/{name}", operation, Version.V0_3, scoped)
+        for service, scoped in ((SERVICE_0_3, False), (SCOPED_0_3, True)) if row.grpc_0_3 else ():
+            path = f"/{service}/{row.grpc_0_3}"
+            methods[operation, Version.V0_3, scoped] = GrpcMethod(path, operation, Version.V0_3, scoped)
     return methods
 
 

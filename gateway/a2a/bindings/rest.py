@@ -35,7 +35,7 @@ from gateway.a2a.params import (
     split_query,
     text_of,
 )
-from gateway.a2a.paths import PathCall, path_id
+from gateway.a2a.paths import HTTP_0_3, HTTP_1_0, PathCall, path_id
 from gateway.a2a.task_state import HUB_STATES
 from gateway.a2a.versions.schema import snake
 
@@ -187,9 +187,7 @@ def make_call(
         # In 0.3 only the path names the task of a new configuration: its parsers refuse members that they do not know.
         unknown = {"taskId"} if operation is Operation.CREATE_PUSH_CONFIG and not newest else ()
         body = strict_json.write({name: value for name, value in params.items() if name not in unknown})
-    verb = "DELETE" if operation is Operation.DELETE_PUSH_CONFIG else "GET"
-    if operation in _MAY_HAVE_BODY or (operation is Operation.SUBSCRIBE_TO_TASK and newest):
-        verb = "POST"
+    verb, _ = HTTP_1_0[operation] if newest else HTTP_0_3[operation]
     return Call(
         operation,
         theirs,

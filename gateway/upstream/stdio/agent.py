@@ -19,11 +19,21 @@ from enum import StrEnum
 
 import msgspec
 
-from gateway.a2a.bindings.jsonrpc import read_progress
+from gateway.a2a.bindings.jsonrpc import NAMES, read_progress
 from gateway.a2a.bindings.stdio import read_message
 from gateway.a2a.dialect import Version
-from gateway.a2a.fault import Draining, Fault, NoHealthyBackend, Overloaded, UpstreamReset
+from gateway.a2a.fault import (
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    Draining,
+    Fault,
+    NoHealthyBackend,
+    Overloaded,
+    UpstreamReset,
+)
 from gateway.a2a.framing.lsp import LONGEST, Framing
+from gateway.a2a.operation import Operation
 from gateway.background import Background
 from gateway.upstream.stdio.process import Command, ErrorLog, Process, ProcessStartFailed
 from gateway.upstream.stdio.rpc import Rpc
@@ -34,7 +44,7 @@ NOBODY = ""
 """The tenant of processes that serve all tenants, and of the process that reports the agent's card."""
 TENANT_VARIABLE = "A2A_TENANT"
 """The environment variable that names the tenant to a process of that tenant."""
-MOST_HOMES = 100_000
+MOST_AFFINITIES = 100_000
 """Tasks and contexts whose process is remembered; the least recently named is forgotten first."""
 _LONGEST_ID = 512
 _LOOK_AGAIN = 0.1
@@ -44,7 +54,7 @@ _END_TOGETHER = 0.2
 EXTENDED = "extended"
 PRINTED = "printed"
 NONE = "none"
-_NO_SUCH_METHOD = frozenset({-32601, -32600, -32700})
+_NO_SUCH_METHOD = frozenset({METHOD_NOT_FOUND.code, INVALID_REQUEST.code, PARSE_ERROR.code})
 _NULL = msgspec.Raw(b"null")
 
 logger = logging.getLogger("gateway.upstream.stdio")
@@ -187,8 +197,7 @@ async def shake_hands(rpc: Rpc, card: str, query: CardQuery, seconds: float) -> 
         method = card
         if card == EXTENDED:
             # 0.1 has no such method; any answer to the method of 0.3 shows that the agent is ready.
-            is_newest = version is Version.V1_0
-            method = "GetExtendedAgentCard" if is_newest else "agent/getAuthenticatedExtendedCard"
+            method = NAMES[Operation.GET_EXTENDED_CARD, version if version is Version.V1_0 else Version.V0_3]
         fields = query.fields + b"a2a-version: %b\r\n" % version.encode("ascii")
         answer = await rpc.request(method, fields, version, seconds)
         progress = read_progress(answer)
@@ -267,7 +276,7 @@ class Runner:
         self._stopping.set()
         self._wanted.set()
         if self._rpc is not None:
-            self._rpc.close(_ending())
+            self._rpc.close(_shutdown_fault())
 
     async def run(self) -> None:
         """Start the process, and restart it whenever it ends."""
@@ -371,7 +380,7 @@ class Runner:
     async def _end(self, process: Process, rpc: Rpc) -> None:
         """End the process: at once, or gracefully if the runner is stopped."""
         message = "the agent ended before its answer was complete"
-        rpc.close(_ending() if self._stopping.is_set() else UpstreamReset(message, detail=self.why or ""))
+        rpc.close(_shutdown_fault() if self._stopping.is_set() else UpstreamReset(message, detail=self.why or ""))
         if self._stopping.is_set():
             process.close_input()
             if not await process.has_exited(self._spec.stop):
@@ -390,7 +399,7 @@ class Runner:
         self._pool.notice()
 
 
-def _ending() -> Fault:
+def _shutdown_fault() -> Fault:
     return Draining("the gateway is ending this agent", retry_after=1.0)
 
 
@@ -406,7 +415,7 @@ class Pool:
         self._changed = asyncio.Event()
         self._waiting = 0
         self._stopped = False
-        self._homes: OrderedDict[tuple[str, str], Rpc] = OrderedDict()
+        self._affinities: OrderedDict[tuple[str, str], Rpc] = OrderedDict()
 
     @property
     def is_busy(self) -> bool:
@@ -453,9 +462,9 @@ class Pool:
         if not self._running and not self._stopped:
             self._running = [self._background.start(runner.name, runner.run) for runner in self.runners]
         for named in (("task", task or ""), ("context", context or "")):
-            home = self._homes.get(named)
-            if home is not None and home.is_open:
-                return home
+            known = self._affinities.get(named)
+            if known is not None and known.is_open:
+                return known
         ready = [runner.rpc for runner in self.runners if runner.rpc is not None]
         if not ready:
             for runner in self.runners:
@@ -471,10 +480,10 @@ class Pool:
         """Remember which process has a task and a context."""
         for kind, name in (("task", task), ("context", context)):
             if name and len(name) <= _LONGEST_ID:
-                self._homes[kind, name] = rpc
-                self._homes.move_to_end((kind, name))
-        while len(self._homes) > MOST_HOMES:
-            self._homes.popitem(last=False)
+                self._affinities[kind, name] = rpc
+                self._affinities.move_to_end((kind, name))
+        while len(self._affinities) > MOST_AFFINITIES:
+            self._affinities.popitem(last=False)
 
     def notice(self) -> None:
         """Wake the calls that wait: the state of a process has changed."""
@@ -495,7 +504,7 @@ class Pool:
 
     def _refuse_hopeless(self) -> None:
         if self._stopped:
-            raise _ending()
+            raise _shutdown_fault()
         if all(runner.state in (State.BROKEN, State.ENDED) for runner in self.runners):
             now = asyncio.get_running_loop().time()
             resumes = [runner.resumes - now for runner in self.runners if runner.resumes is not None]
@@ -535,7 +544,7 @@ class Agent:
             Draining: the processes are being ended.
         """
         if self._closed:
-            raise _ending()
+            raise _shutdown_fault()
         if not self.spec.per_tenant:
             tenant = NOBODY
         pool = self._pools.get(tenant)

@@ -31,9 +31,9 @@ from gateway.a2a.bindings.stdio import (
     addressee,
     course,
     ends_stream,
+    error_response,
     is_empty,
     read_message,
-    refusal,
     with_id,
 )
 from gateway.a2a.call import Call
@@ -272,7 +272,7 @@ class Rpc(asyncio.Protocol):
             self._dropped["notification"] += 1
             return
         if len(received.id) <= 256 and self._pipe.unread < _MOST_REFUSALS:
-            self._pipe.write(whole(refusal(received.id), self._framing, b""))
+            self._pipe.write(whole(error_response(received.id), self._framing, b""))
         self._stray()
 
     def _stray(self) -> None:

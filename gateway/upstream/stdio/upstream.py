@@ -6,6 +6,7 @@ fields from allow-lists. The header of a frame is plain ASCII; other fields are 
 
 from typing import Any
 
+from gateway.a2a.bindings.jsonrpc import NAMES
 from gateway.a2a.bindings.stdio import read_message
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
@@ -23,7 +24,7 @@ from gateway.upstream.upstream import Caller, Timeouts, Treatment, Upstream
 _MOST_PASSED = 4096
 """Bytes of a client's headers; the header of a frame has 8 KiB."""
 _FAILING = frozenset({State.STARTING, State.PAUSED, State.BROKEN, State.ENDED})
-_LEGACY_CARD = b'{"jsonrpc":"2.0","id":null,"method":"agent/getAuthenticatedExtendedCard"}'
+_LEGACY_CARD = b'{"jsonrpc":"2.0","id":null,"method":"%b"}' % NAMES[Operation.GET_EXTENDED_CARD, Version.V0_3].encode()
 _OF_HTTP = frozenset({b"accept", b"cache-control", b"content-language", b"content-type"})
 
 

@@ -2,8 +2,7 @@
 
 A write to a socket wakes a sleeping process at the other end, which is the largest cost of the write. If a turn serves
 several calls, that process reads the first message and sleeps again before the next one is ready, so each write wakes
-it. Writes that are sent together wake it once: with 32 concurrent calls this saves a quarter of the CPU of a call
-(`docs/performance.md`).
+it. Writes that are sent together wake it once.
 """
 
 import asyncio
@@ -16,8 +15,7 @@ _SHORT: Final = 16 * 1024
 class WriteBatch:
     """Sends short writes at the end of the turn.
 
-    A connection has at most one pending write, and only while its transport's buffer is empty. So pending writes fill
-    no buffer, and a peer that reads slowly is noticed in the same turn as without a batch.
+    A connection has at most one pending write, and only while its transport's buffer is empty.
     """
 
     __slots__ = ("_waiting",)
@@ -26,7 +24,7 @@ class WriteBatch:
         self._waiting: dict[asyncio.Transport, bytes | memoryview] = {}
 
     def write(self, transport: asyncio.Transport, data: bytes | memoryview) -> None:
-        """Send data behind what was given before for this transport.
+        """Send data behind earlier writes to this transport.
 
         Before any other use of the transport, such as to close it, call `flush`.
         """
@@ -40,12 +38,8 @@ class WriteBatch:
             return
         transport.write(data)
 
-    def holds(self, transport: asyncio.Transport) -> bool:
-        """Return whether a write waits."""
-        return transport in self._waiting
-
     def flush(self, transport: asyncio.Transport) -> None:
-        """Flush pending writes."""
+        """Flush the pending write."""
         data = self._waiting.pop(transport, None)
         if data is not None and not transport.is_closing():
             transport.write(data)
