@@ -56,7 +56,7 @@ from gateway.workers import Orders, Worker
 
 _FINAL_EVENTS = 1.0
 """Seconds for the final events of streams that the drain interrupts."""
-_WARM_UP = 3.0
+WARM_UP = 3.0
 """Seconds that a new snapshot waits for its cards and keys before the swap."""
 _MOST_CHANGES = 100
 """Changes in one audit event."""
@@ -341,7 +341,7 @@ class Gateway:
             # Between steps that each take some milliseconds with many agents, others are served.
             await asyncio.sleep(0)
             with suppress(TimeoutError):
-                async with asyncio.timeout(_WARM_UP):
+                async with asyncio.timeout(WARM_UP):
                     await snapshot.settled()
             await asyncio.sleep(0)
             ready = not self._is_stopping
@@ -437,7 +437,7 @@ class Gateway:
         if delay is None:
             delay = effective.drain_delay(self._config)
         if delay > drained:
-            await _within(at_once, delay - drained)
+            await wait_within(at_once, delay - drained)
         self.listeners.stop_accepting()
         if self.pipeline.open:
             logger.info("draining: up to %.0f s for %d open calls", drain.timeout, self.pipeline.open)
@@ -627,7 +627,7 @@ def _shared_rates(store: Store) -> SharedRates | None:
 # ---- Waiting -------------------------------------------------------------------------------------------------------
 
 
-async def _within(event: asyncio.Event, seconds: float) -> None:
+async def wait_within(event: asyncio.Event, seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
             await event.wait()
@@ -638,4 +638,4 @@ async def _within(event: asyncio.Event, seconds: float) -> None:
 async def _until(done: Callable[[], bool], at_once: asyncio.Event, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while not done() and not at_once.is_set() and time.monotonic() < deadline:
-        await _within(at_once, 0.05)
+        await wait_within(at_once, 0.05)

@@ -44,7 +44,7 @@ def quick_gateways() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (trust, service):
             patch.setattr(module, "client_tls", lambda file: system if file is None else client_tls(file))
-        patch.setattr(output, "_GATHER", 0.001)
+        patch.setattr(output, "GATHER", 0.001)
         yield
 
 

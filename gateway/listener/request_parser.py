@@ -381,7 +381,7 @@ _KEPT_HEAD = 2048
 """Bytes of the longest head that is kept to know the next one by."""
 _KEPT_HEADERS = 32
 """Headers of one that is kept at most."""
-_RATE_FROM = 10.0
+RATE_FROM = 10.0
 """Seconds of a body after which its rate counts."""
 
 
@@ -496,4 +496,4 @@ class IncomingBody:
     def is_slow(self, now: float, rate: int) -> bool:
         """Return whether it has arrived for a while with fewer than `rate` bytes a second."""
         taken = now - self._began
-        return taken > _RATE_FROM and self._size < rate * taken
+        return taken > RATE_FROM and self._size < rate * taken

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.check import examine
-from gateway.config.checks.callers import _check_patterns_differ
+from gateway.config.checks.callers import check_patterns_differ
 from gateway.config.checks.findings import Findings
 from gateway.config.load import Examined
 from gateway.config.yaml import Marks
@@ -105,7 +105,7 @@ def test_patterns_that_cross_are_found_however_they_are_compared(written: list[t
         for number, (client, segments) in enumerate(written)
     ]
     findings = Findings(Marks())
-    _check_patterns_differ(found, findings)
+    check_patterns_differ(found, findings)
     crossing = any(
         one.meets(other)
         and not one.is_narrower(other)

@@ -338,7 +338,7 @@ def test_a_compressed_answer_is_not_read() -> None:
 
 
 def test_an_issuer_that_never_ends_its_answer_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jwks, "_DEADLINE", 0.05)
+    monkeypatch.setattr(jwks, "DEADLINE", 0.05)
     keys = Published(jwk(rsa_key()))
     keys.open.clear()
     assert not keys.read()

@@ -24,10 +24,10 @@ class Machine:
         self.memory = 10 * MIB
         self.kept = 0
         self.granted = math.inf
-        patch.setattr(overload, "_open_files", lambda: self.files)
-        patch.setattr(overload, "_resident", lambda: self.memory)
-        patch.setattr(overload, "_granted", lambda: self.granted)
-        patch.setattr(overload, "_EVERY", 0.01)
+        patch.setattr(overload, "open_files", lambda: self.files)
+        patch.setattr(overload, "resident_memory", lambda: self.memory)
+        patch.setattr(overload, "memory_limit", lambda: self.granted)
+        patch.setattr(overload, "EVERY", 0.01)
         patch.setattr(resource, "getrlimit", lambda _what: (1000, 1000))
 
 

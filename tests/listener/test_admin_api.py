@@ -127,7 +127,7 @@ async def test_time_since_the_drain_counts_towards_the_delay(monkeypatch: pytest
         async def within(_event: asyncio.Event, seconds: float) -> None:
             waited.append(seconds)
 
-        monkeypatch.setattr("gateway.app._within", within)
+        monkeypatch.setattr("gateway.app.wait_within", within)
         gateway.gateway.drains_since -= 40.0
         await gateway.gateway.stop(asyncio.Event(), delay=60.0)
         assert 19.0 < waited[0] <= 20.0

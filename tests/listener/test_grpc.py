@@ -90,7 +90,7 @@ async def test_a_question_that_cannot_be_read_is_refused(path: str, caplog: pyte
 
 
 async def test_strangers_may_keep_few_calls_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "_MOST_OTHER_CALLS", 2)
+    monkeypatch.setattr(listener, "MOST_OTHER_CALLS", 2)
     async with fronting() as front, front.channel() as channel:
         stub = HealthStub(channel)
         watching = [stub.Watch(HealthCheckRequest(), timeout=10) for _ in range(2)]

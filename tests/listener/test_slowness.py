@@ -87,7 +87,7 @@ async def test_a_body_that_stops_is_waited_for_no_longer_than_said(framing: byte
 
 @undisturbed(0.5)
 async def test_a_body_that_drips_is_refused_once_its_rate_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incoming, "_RATE_FROM", 0.2)
+    monkeypatch.setattr(incoming, "RATE_FROM", 0.2)
     async with fronting(says_slowly, limited(body_rate=1000)) as front:
         client = await front.client()
         await client.ask("POST", "/", None, [(b"Content-Length", b"100000")])
@@ -102,7 +102,7 @@ async def test_a_body_that_drips_is_refused_once_its_rate_counts(monkeypatch: py
 
 @undisturbed(0.15)
 async def test_a_body_that_comes_fast_enough_takes_as_long_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incoming, "_RATE_FROM", 0.05)
+    monkeypatch.setattr(incoming, "RATE_FROM", 0.05)
     for rate in (100, 0):
         async with fronting(limits=limited(body_rate=rate, body_idle=0.3)) as front:
             client = await front.client()
@@ -115,7 +115,7 @@ async def test_a_body_that_comes_fast_enough_takes_as_long_as_it_takes(monkeypat
 
 @undisturbed(0.1)
 async def test_who_is_not_read_yet_is_not_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incoming, "_RATE_FROM", 0.05)
+    monkeypatch.setattr(incoming, "RATE_FROM", 0.05)
 
     async def waits(front: Front, head: Head, wire: ClientResponder) -> None:
         await front.go.wait()

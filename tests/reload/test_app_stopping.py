@@ -45,7 +45,7 @@ async def test_balancers_get_time_to_notice_where_there_may_be_some(
     async def within(_event: asyncio.Event, seconds: float) -> None:
         waited.append(seconds)
 
-    monkeypatch.setattr(app, "_within", within)
+    monkeypatch.setattr(app, "wait_within", within)
     gateway = written.replace(" }", f", {drain} }}") if drain else written
     async with running(f"gateway: {gateway}\nagents: {{}}") as site:
         await site.gateway.stop(asyncio.Event(), delay=asked)

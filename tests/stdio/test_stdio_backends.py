@@ -230,7 +230,7 @@ async def test_another_command_replaces_the_process_and_loses_no_call_that_is_un
 async def test_what_an_agent_behind_a_url_said_is_nothing_that_a_command_speaks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.app._WARM_UP", 0.05)
+    monkeypatch.setattr("gateway.app.WARM_UP", 0.05)
     (tmp_path / "card.json").write_bytes(card_of("http://127.0.0.1:9/", "HTTP+JSON 1.0"))
     path = tmp_path / "gateway.yaml"
     text = RELOADED + "agents:\n  notes: { backend: 'http://127.0.0.1:9', card: { file: card.json } }\n"

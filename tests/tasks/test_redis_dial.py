@@ -29,7 +29,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attempts follow one another at once."""
-    monkeypatch.setattr(redis_client, "_PAUSES", (0.0, 0.001))
+    monkeypatch.setattr(redis_client, "PAUSES", (0.0, 0.001))
 
 
 @asynccontextmanager

@@ -162,7 +162,7 @@ async def test_what_is_erased_or_forgotten_is_recorded_again_in_the_same_second(
 async def test_expiry_looks_at_a_part_of_the_contexts_at_a_time_and_goes_on_there(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.tasks.sqlite._REVIEWED", 2)
+    monkeypatch.setattr("gateway.tasks.sqlite.REVIEWED", 2)
     for number in range(5):
         await store.record("crm", sighting(ACME, context=f"c{number}"))
     await store.record("crm", sighting(ACME, context="c3", at=NOW + 3 * DAY))
@@ -176,7 +176,7 @@ async def test_what_takes_long_to_count_is_counted_in_a_thread(
 ) -> None:
     for number in range(30):
         await store.record("crm", sighting(ANN if number % 3 else BOB, f"t{number}", "c1"))
-    monkeypatch.setattr("gateway.tasks.sqlite._COUNTED_INLINE", 10)
+    monkeypatch.setattr("gateway.tasks.sqlite.COUNTED_INLINE", 10)
     assert await store.count("crm", ACME) == 30
     assert await store.count("crm", ANN, "c1") == 20
     assert await store.open_tasks("acme") == 30

@@ -76,7 +76,7 @@ async def test_a_connection_to_a_name_is_used_for_a_while_only(
     monkeypatch: pytest.MonkeyPatch, host: str, used: int
 ) -> None:
     # As soon as it is there it is too old.
-    monkeypatch.setattr(connections, "_NAME_FOR", 0.0)
+    monkeypatch.setattr(connections, "NAME_FOR", 0.0)
     async with pooled(answers(OK)) as (backend, _):
         pool = ConnectionPool(Origin("http", host, backend.port))
         for _ in range(3):

@@ -252,7 +252,7 @@ async def test_there_is_a_bound_on_what_is_kept_and_the_longest_unused_goes_firs
 
 
 async def test_the_socket_of_a_handshake_that_never_ends_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oauth2, "_CONNECT", 0.05)
+    monkeypatch.setattr(oauth2, "CONNECT", 0.05)
     closed = asyncio.Event()
 
     async def read_to_the_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
