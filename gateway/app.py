@@ -81,6 +81,7 @@ class Gateway:
         origin: Source of the configuration for reloads; None if it cannot be reloaded.
         worker: The worker that this process is; None in single-worker mode.
         over_http: As `Listeners`.
+        open_store: Opens the store that a URL names.
 
     Attributes:
         listeners: The sockets.
@@ -105,6 +106,7 @@ class Gateway:
         origin: ConfigurationOrigin | None = None,
         worker: Worker | None = None,
         over_http: bool = True,
+        open_store: Callable[[StateUrl], Store] = make_store,
     ) -> None:
         if examined.config is None:
             raise ValueError("the configuration has problems")
@@ -131,6 +133,7 @@ class Gateway:
         self.grpc_address = ""
         self._snapshot: Snapshot | None = None
         self._state = state
+        self._open_store = open_store
         self._resolver = resolver
         self.ledger: Ledger | None = None
         self._push: PushService | None = None
@@ -480,7 +483,7 @@ class Gateway:
                 # Nobody else makes the default directory.
                 with suppress(OSError):
                     place.path.parent.mkdir(mode=0o700, exist_ok=True)
-            store = make_store(place)
+            store = self._open_store(place)
             observed = counted(
                 store,
                 lambda name: metrics.state_operations.share((name,)),
@@ -628,6 +631,7 @@ def _shared_rates(store: Store) -> SharedRates | None:
 
 
 async def wait_within(event: asyncio.Event, seconds: float) -> None:
+    """Wait until an event is set, or the time is over."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()

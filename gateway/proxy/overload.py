@@ -150,6 +150,7 @@ def _short(share: float, most: float, is_short: bool) -> bool:  # noqa: FBT001 -
 
 
 def open_files() -> int:
+    """Return the number of open files of the process."""
     folder = Path("/proc/self/fd")
     with suppress(OSError):
         # Since Linux 6.2 the size of the folder is their number; before, they are counted.
@@ -158,6 +159,7 @@ def open_files() -> int:
 
 
 def resident_memory() -> int:
+    """Return the bytes of memory that the process occupies."""
     with suppress(OSError):
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * _PAGE
     return 0

@@ -53,8 +53,8 @@ class Spoken(Site):
 
 
 @asynccontextmanager
-async def outspoken(more: str = "") -> AsyncIterator[Spoken]:
-    agent = Outspoken()
+async def outspoken(more: str = "", agent: Outspoken | None = None) -> AsyncIterator[Spoken]:
+    agent = Outspoken() if agent is None else agent
     async with ScriptedBackend(agent.script) as backend:
         text = f"""\
 {keys(acme="acme", globex="globex")}

@@ -78,11 +78,10 @@ async def test_under_anothers_name_there_is_nothing(method: str) -> None:
         assert len(agent.received) == 1
 
 
-async def test_a_name_is_free_again_when_its_task_is_erased(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_name_is_free_again_when_its_task_is_erased() -> None:
     """Also the names that are remembered in the process itself."""
     store = SqliteStore(None)
-    monkeypatch.setattr("gateway.app.make_store", lambda _state: store)
-    async with shared_by_names() as site:
+    async with shared_by_names(store=store) as site:
         for number in (1, 2):
             sent = await asked(site.gateway, "acme", "tasks/send", {"id": "X", "message": MESSAGE})
             assert sent["result"]["id"] == "X"

@@ -125,11 +125,9 @@ class Failing(Outspoken):
 @pytest.mark.parametrize(
     "where", ["details", "data of 0.3", "deep in the data", "a task as the data", "beside the message"]
 )
-async def test_an_error_whose_details_name_anothers_never_leaves(
-    names: str, where: str, *, passes: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tests.ownership.test_answer_shapes.Outspoken", Failing)
-    async with outspoken() as site:
+async def test_an_error_whose_details_name_anothers_never_leaves(names: str, where: str, *, passes: bool) -> None:
+    agent = Failing()
+    async with outspoken(agent=agent) as site:
         await begun(site)
         info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "TASK_NOT_FOUND", "domain": "d"}
         told: dict[str, dict[str, Any]] = {
@@ -139,15 +137,14 @@ async def test_an_error_whose_details_name_anothers_never_leaves(
             "a task as the data": {"data": task(names)},
             "beside the message": {"data": [], "context": {"taskId": names}},
         }
-        assert isinstance(site.agent, Failing)
-        site.agent.error = {"code": -32001, "message": SECRET, **told[where]}
+        agent.error = {"code": -32001, "message": SECRET, **told[where]}
         answer = await site.ask("globex", "GetTask", "1.0", id="V")
         assert (answer.json["error"]["code"] == -32001) is passes
         assert (SECRET.encode() in answer.body) is passes
 
 
 @pytest.mark.parametrize("names", ["T", "V"])
-async def test_an_error_to_who_asks_for_a_list_is_no_way_round(names: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_to_who_asks_for_a_list_is_no_way_round(names: str) -> None:
     class Unlisted(Outspoken):
         def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
             if call["method"] == "ListTasks":
@@ -155,8 +152,7 @@ async def test_an_error_to_who_asks_for_a_list_is_no_way_round(names: str, monke
                 return {"jsonrpc": "2.0", "id": call["id"], "error": {"code": -32603, "message": SECRET, "data": data}}
             return super()._answer(call)
 
-    monkeypatch.setattr("tests.ownership.test_answer_shapes.Outspoken", Unlisted)
-    async with outspoken() as site:
+    async with outspoken(agent=Unlisted()) as site:
         await begun(site)
         answer = await site.ask("globex", "ListTasks", "1.0")
         assert (SECRET.encode() in answer.body) is (names == "V")

@@ -145,9 +145,8 @@ class Full:
 async def test_no_agent_begins_what_cannot_be_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
     store, now = SqliteStore(None), [100.0]
     disk = Full(store)
-    monkeypatch.setattr("gateway.app.make_store", lambda _state: store)
     monkeypatch.setattr("gateway.app.Ledger", partial(Ledger, clock=lambda: now[0]))
-    async with shared() as site:
+    async with shared(store=store) as site:
         task = await site.send("acme")
         disk.full = True
         for _ in range(5):

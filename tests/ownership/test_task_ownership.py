@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.tasks.store import Store
 from tests.support.gateway import Answer, Running, bearer, keys, running
 from tests.support.mark import shows_mark
 from tests.support.scripted import ScriptedBackend
@@ -39,7 +40,9 @@ def events(answer: Answer) -> list[Any]:
 
 
 @asynccontextmanager
-async def shared(more: str = "", limits: str = "", state: str = "TASK_STATE_COMPLETED") -> AsyncIterator[Site]:
+async def shared(
+    more: str = "", limits: str = "", state: str = "TASK_STATE_COMPLETED", store: Store | None = None
+) -> AsyncIterator[Site]:
     trusting = Trusting(state)
     async with ScriptedBackend(trusting.script) as backend:
         text = f"""\
@@ -50,7 +53,7 @@ tenants:
 agents:
   crm: {{ backend: "{backend.url}"{more} }}
 """
-        async with running(text) as gateway:
+        async with running(text, store=store) as gateway:
             yield Site(gateway, trusting)
 
 

@@ -1,8 +1,11 @@
 """What cannot be told apart: an agent, a tenant or a card that one may not have, and none at all."""
 
+import time
+
 import pytest
 
-from gateway.principal import Principal
+from tests.identity.corpus.genuine import good
+from tests.identity.front import front, shown
 from tests.support.gateway import (
     CALL,
     JSON,
@@ -126,15 +129,11 @@ async def test_a_hidden_agents_card_looks_like_no_card_over_every_tenant() -> No
         assert (await gateway.get("/a2a/billing/.well-known/agent-card.json", [bearer("acme")])).status == 200
 
 
-async def test_a_tenant_that_is_not_admitted_is_told_so_wherever_it_knocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with guarded() as (gateway, _):
-
-        async def unnamed(*_: object) -> Principal:
-            return Principal("unnamed", method="jwt")
-
-        monkeypatch.setattr(gateway.gateway.snapshot.authenticator, "authenticate", unnamed)
-        for target in ("/support", "/hermit", "/nothing"):
-            answer = await gateway.post(target, CALL)
+async def test_a_tenant_that_is_not_admitted_gets_the_same_refusal_at_every_path() -> None:
+    async with front(others='hermit: {{ backend: "{url}", visibility: private }},') as place:
+        token = shown(good(time.time(), org="unnamed"))
+        for target in ("/echo", "/hermit", "/nothing"):
+            answer = await place.gateway.post(target, CALL, [token])
             assert (answer.status, answer.json["error"]["code"]) == (403, -31403)
             assert answer.reasons == ["TENANT_DENIED"]
 

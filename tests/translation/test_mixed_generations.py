@@ -187,13 +187,12 @@ agents: {{ echo: "{backend.url}" }}
             assert json.loads(refused.body)["error"]["code"] == -32001
 
 
-async def test_with_a_ledger_it_is_known_to_another_process_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_with_a_ledger_it_is_known_to_another_process_too() -> None:
     store = SqliteStore(None)
-    monkeypatch.setattr("gateway.app.make_store", lambda _state: store)
     card = card_of("http://agent.internal/", "JSONRPC 1.0")
     async with ScriptedBackend(agent(plays(answer("1.0")), card)) as backend:
         text = f"{keys(ada='acme')}\ntenants: {{ acme: [echo] }}\nagents: {{ echo: {backend.url} }}\n"
-        async with running(text) as first, running(text) as second:
+        async with running(text, store=store) as first, running(text, store=store) as second:
             await asked(first, "message/send", MIXED, bearer("ada"))
             for gateway in (first, second):
                 assert generation_of(await about(gateway, "tasks/subscribe", bearer("ada"))) == "1.0"
