@@ -46,7 +46,7 @@ class Row:
 
 @dataclass(slots=True)
 class Found:
-    """What came of the tests of one row."""
+    """The results of the tests of one row."""
 
     figures: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -285,7 +285,7 @@ def main() -> int:
 
 
 def read(rows: Iterable[Row], report: Path) -> Mapping[str, Found]:
-    """What came of each row, out of pytest's report."""
+    """Return the results of each row, out of pytest's report."""
     rows = tuple(rows)
     found = {row.name: Found() for row in rows}
     for case in ET.parse(report).iter("testcase"):

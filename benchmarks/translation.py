@@ -1,4 +1,4 @@
-"""What it costs to say one generation's objects in another's, beside the conversions of a2a-sdk.
+"""The cost of translation between generations, beside the conversions of a2a-sdk.
 
     python -m benchmarks.translation
 
@@ -222,7 +222,7 @@ _REST = Dialect(Binding.REST, Version.V1_0)
 _OLD = Dialect(Binding.JSONRPC, Version.V0_3)
 
 PAIRS: list[Callable[[], list[Pair]]] = [pairs, calls]
-"""What makes the rows; each is called once."""
+"""Functions that make the rows; each is called once."""
 
 
 def micros(work: Work, seconds: float) -> float:

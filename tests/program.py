@@ -114,7 +114,7 @@ class Forked:
 
 
 def _forking(interpreter: str) -> str:
-    """Where the process listens that runs commands, or scripts of an interpreter."""
+    """Return the socket of the process that runs commands, or scripts of an interpreter."""
     with _STARTING:
         return _forker(interpreter)
 
@@ -184,7 +184,7 @@ def running(*arguments: str, cwd: Path) -> Iterator[Heard]:
 
 
 def until(stream: IO[str] | None, words: str) -> str:
-    """What the process said, up to the line that holds the words."""
+    """Return the output of the process up to the line that holds the words."""
     said = ""
     assert stream is not None
     for line in stream:

@@ -1,4 +1,4 @@
-"""What the pages show can be copied: files pass `check`, and the program knows every command and option."""
+"""Examples in the pages can be copied: files pass `check`, and the program knows every command and option."""
 
 import json
 import re

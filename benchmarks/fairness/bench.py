@@ -1,4 +1,4 @@
-"""What scenarios are measured with: the steady tenant alone, then beside another one, in rounds.
+"""Measurement of scenarios: the steady tenant alone, then beside another one, in rounds.
 
 Its calls come at a fixed pace, so none waits for the one before; what is compared are the medians of the rounds.
 """
@@ -27,7 +27,7 @@ _OFFERED = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is done.
+    """The number and length of rounds, and the rates.
 
     Attributes:
         seconds: Of one window.
@@ -81,7 +81,7 @@ class Check:
 
 @dataclass(slots=True)
 class Row:
-    """What one scenario has shown.
+    """The result of one scenario.
 
     Attributes:
         does: What the other tenant does, or what the others do.
@@ -108,7 +108,7 @@ class Row:
 
     @property
     def throughput(self) -> float:
-        """What was answered beside another one, as a part of what was alone."""
+        """Return the calls answered beside another tenant, as a share of those answered alone."""
         return sum(window.answered for window in self.beside) / max(1, sum(window.answered for window in self.alone))
 
     @property

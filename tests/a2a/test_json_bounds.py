@@ -1,4 +1,4 @@
-"""How much structure a document has, measured on its skeleton."""
+"""The measure of a document's structure, taken from its skeleton."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""What messages within a frame name beside what the frame is of."""
+"""Ids in messages nested within a frame."""
 
 import json
 from typing import Any
@@ -30,7 +30,7 @@ def said(**members: Any) -> dict[str, Any]:
 
 
 def told(frame: Any) -> NestedIds | None:
-    """What a frame tells over HTTP+JSON, and the same over JSON-RPC."""
+    """Return the nested ids of a frame over HTTP+JSON, after checking that JSON-RPC gives the same."""
     body = json.dumps(frame).encode()
     bare, wrapped = read_bare(body), read_progress(b'{"jsonrpc":"2.0","id":1,"result":%b}' % body)
     assert bare is not None

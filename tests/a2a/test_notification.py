@@ -1,4 +1,4 @@
-"""What agents post to webhooks, and what clients of another generation are told."""
+"""Notifications: the bodies that agents post to webhooks, and those that clients of another generation get."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What frames tell."""
+"""The progress that is read from frames."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Wherever a call names a task or a context, in whatever dialect, it is found."""
+"""A referenced task or context is found in every place and every dialect."""
 
 import json
 from typing import Any
@@ -47,7 +47,7 @@ def over_grpc(operation: Operation, version: Version, *, more: bytes = b"", **me
 
 
 def named(call: Call) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:
-    """What a call names, however it was read: as it came, or from the bytes alone."""
+    """Return the ids in a call: the same ones whether read from the parsed call or from its bytes alone."""
     found = referenced_ids(call)
     unread = replace(call, params=NO_PARAMS)
     if call.dialect.binding is not Binding.GRPC:

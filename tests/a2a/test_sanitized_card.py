@@ -1,4 +1,4 @@
-"""What clients may read of what an agent says of itself."""
+"""The parts of an agent's card that clients may read."""
 
 import copy
 import json

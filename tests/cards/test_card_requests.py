@@ -23,7 +23,7 @@ OLD = "/.well-known/agent.json"
 
 
 def urls(body: bytes) -> set[tuple[str, str | None]]:
-    """Where the interfaces are, with their tenants; those of the old card have none."""
+    """Return the URLs of the interfaces with their tenants; those of the old card have none."""
     card = json.loads(body)
     others = card.get("supportedInterfaces") or [card, *card["additionalInterfaces"]]
     return {(each["url"], each.get("tenant")) for each in others}

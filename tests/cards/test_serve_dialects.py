@@ -1,4 +1,4 @@
-"""Which bindings and versions the served cards offer, and what they promise of them."""
+"""The bindings and versions that served cards offer, and the capabilities that they promise."""
 
 import json
 from typing import Any

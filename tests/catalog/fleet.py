@@ -100,7 +100,7 @@ class Fleet:
         await backend.all_gone()
 
     async def route(self, who: str | None, path: str, **more: Any) -> Any:
-        """What an operator is told of a request."""
+        """Return the explanation of a request that an operator gets."""
         question = {"path": path, **({} if who is None else {"as": who}), **more}
         answer = await self.gateway.ask("POST", "/-/route", json.dumps(question).encode(), admin=True)
         assert answer.status == 200, answer.body

@@ -122,7 +122,7 @@ def line(answer: OnlineAnswer) -> str:
 
 
 async def told(text: str, folder: Path) -> list[str]:
-    """What the answers say, but for those that have nothing amiss at agents."""
+    """Return the lines about agents, without those that have no problem."""
     examined = examine(folder / "gateway.yaml", {}, text=f"version: 1\n{text}")
     assert examined.errors == ()
     answers = await check_online(examined)

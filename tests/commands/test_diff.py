@@ -1,4 +1,4 @@
-"""What another file would change is told before it is put to use."""
+"""`diff` tells the changes of another file before it is used."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What goes wrong between a host and its agent, and how the program that stands between them ends."""
+"""Faults between a host and its agent, and how the program between them ends."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""What `check` says of agents whose cards list gRPC, which has no paths."""
+"""`check` of agents whose cards list gRPC, which has no paths."""
 
 from gateway.config.problem import spell
 from tests.config.reading import HASH, examined, warnings

@@ -1,4 +1,4 @@
-"""Which pages may call is written as browsers say it, or the file is refused."""
+"""Allowed origins are written as browsers send them, or the file is refused."""
 
 from tests.config.reading import errors, examined, good
 from tests.table import for_each

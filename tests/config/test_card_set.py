@@ -1,4 +1,4 @@
-"""What `card.set` sets is served, and anything else is refused."""
+"""Members in `card.set` are served; other names are refused."""
 
 from tests.config.reading import errors, examined, good
 from tests.table import for_each

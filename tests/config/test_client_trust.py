@@ -1,4 +1,4 @@
-"""What `check` says of callers with certificates; most of the errors are in the broken files."""
+"""`check` of callers with certificates; most of the errors are in the broken files."""
 
 from datetime import date
 from itertools import combinations
@@ -30,7 +30,7 @@ def checked(
     authority: Authority | None = None,
     today: date = TODAY,
 ) -> Examined:
-    """What is found in a file; `mtls` beside `clients`, `more` below `auth`."""
+    """Return the problems of a file; `mtls` goes beside `clients`, `more` below `auth`."""
     authority = authority or Authority()
     (folder / "clients.pem").write_bytes(authority.pem)
     authority.issue("localhost", usages=(SERVER,)).write(folder, "server")

@@ -1,4 +1,4 @@
-"""What differs is told key by key, and nothing secret with it."""
+"""`diff` tells differences key by key, and never a secret."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What several processes would each have for themselves."""
+"""Warnings about limits that each of several processes counts for itself."""
 
 from pathlib import Path
 

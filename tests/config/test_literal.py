@@ -14,7 +14,7 @@ SCHEME = "https://h.test"
 
 
 def found(text: str) -> list[tuple[str, int, int, str]]:
-    """Where a secret is written out, and in what words; the words of the whole must not repeat it."""
+    """Return the place of each secret that is written out, with the words about it, which must not repeat it."""
     examined = examine(Path("gateway.yaml"), ENVIRONMENT, text=text, literals=True)
     assert examined.errors == ()
     assert not any(SECRET in problem.as_text() for problem in examined.problems)

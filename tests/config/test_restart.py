@@ -1,4 +1,4 @@
-"""What runs on until a restart is told with its place, and the rest is as it is written."""
+"""Settings that need a restart are told with their places; all others are applied as written."""
 
 from pathlib import Path
 from typing import Any

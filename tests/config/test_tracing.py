@@ -1,4 +1,4 @@
-"""Where traces go: what is refused, what is told, and what is hidden."""
+"""Settings of tracing: refused, reported and hidden ones."""
 
 import json
 import sys

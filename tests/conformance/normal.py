@@ -1,4 +1,4 @@
-"""What a client was told, in words of no generation: no ids, no times, no addresses, so that runs can be compared.
+"""A client's results without ids, times and addresses and in words of no generation, so that runs can be compared.
 
 A driver (see `clients/driving.py`) gives items as its SDK spells them. `normal` makes one result of an operation:
 
@@ -81,7 +81,7 @@ def _error(failed: Tree) -> str:
 
 
 def _ending(items: list[Tree]) -> str:
-    """What is wrong with how a stream of 0.3 or 0.1 ended."""
+    """Return the fault in the end of a stream of 0.3 or 0.1."""
     if not items:
         return ""
     last = items[-1]
@@ -225,7 +225,7 @@ STATUSES_0_3 = {
     "HTTP 501": {"PushNotificationNotSupported", "UnsupportedOperation"},
     "HTTP 502": {"InvalidAgentResponse"},
 }
-"""What a status of 0.3 over HTTP+JSON means; a2a-sdk 0.3 shows its user no more."""
+"""The error for each status of 0.3 over HTTP+JSON; a2a-sdk 0.3 shows its user no more."""
 
 STATUSES_GRPC = {
     "gRPC INVALID_ARGUMENT": {"Parse", "InvalidRequest", "InvalidParams", "ContentTypeNotSupported"},
@@ -244,7 +244,7 @@ STATUSES_GRPC = {
     },
     "gRPC INTERNAL": {"Parse", "Internal", "InvalidAgentResponse"},
 }
-"""What a status of gRPC may mean in 0.3, where the SDKs of JavaScript say no more; in 1.0 there are always details."""
+"""Errors that a status of gRPC may mean in 0.3, where the SDKs of JavaScript give no details; 1.0 always has them."""
 
 
 def reduced(operation: str, result: Tree, version: str) -> Tree:
@@ -258,7 +258,7 @@ def reduced(operation: str, result: Tree, version: str) -> Tree:
 
 
 _TWINS = ({"InvalidTaskState", "UnsupportedOperation"}, {"InvalidTaskState", "HTTP 501"})
-"""What 0.1 has another error for: a message to a task that is over."""
+"""Pairs of errors that count as equal: 0.1 has another error for a message to a task that is over."""
 
 
 def meanings(error: str, version: str) -> set[str]:

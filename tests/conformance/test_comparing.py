@@ -1,4 +1,4 @@
-"""What is called a difference, and what is not."""
+"""Results that count as a difference, and results that do not."""
 
 import pytest
 

@@ -72,7 +72,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def told(request: pytest.FixtureRequest, gateway: str) -> Iterator[Callable[[Software, Software], Told]]:
-    """What a client was told by an agent; asked ahead, by one process for all agents of a generation.
+    """Return a function that gives a client's results with an agent; one process asks all agents of a generation ahead.
 
     Agents of two kinds are asked at a time, and none by two clients.
     """

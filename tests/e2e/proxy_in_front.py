@@ -34,12 +34,12 @@ http {{
     include {file};
 }}
 """
-"""What the system's nginx.conf is to the file of `deploy/`, with nothing outside a folder."""
+"""Changes that let the system's nginx.conf load the file of `deploy/` and use nothing outside a folder."""
 
 PROGRAMS = {
     name: shutil.which(name, path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin") for name in ("nginx", "haproxy")
 } | {"envoy": envoy.binary()}
-"""Where each is; None where it is not installed."""
+"""The path of each proxy; None where it is not installed."""
 
 
 @dataclass(frozen=True, slots=True)

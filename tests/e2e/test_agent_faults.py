@@ -1,4 +1,4 @@
-"""What a gateway process makes of agents that refuse, leave, hang, die, drip or lie, and of clients that leave them.
+"""Agents that refuse, leave, hang, die, drip or lie at a gateway process, and clients that leave them.
 
 R1 to R8 and R11, each with its figure. Every way to go wrong is in `tests/wire/test_hostile_agents.py`; here it is the
 process that is looked at.

@@ -165,7 +165,7 @@ import pathlib, time
 _own, _file = time.time, pathlib.Path(__file__).with_name("step")
 time.time = lambda: _own() + float(_file.read_text())
 """
-"""What Python runs first: the wall clock is ahead by what a file says."""
+"""A script that Python runs first: it sets the wall clock ahead by the seconds in a file."""
 EVENT = chunk(
     b'data: {"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t1","status":{"state":"TASK_STATE_WORKING"}}}}\n\n'
 )

@@ -1,4 +1,4 @@
-"""What both logs tell operators, and what they never hold (safety H12)."""
+"""The contents of both logs for operators, and the values that they never hold (safety H12)."""
 
 import logging
 

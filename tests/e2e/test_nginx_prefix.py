@@ -24,7 +24,7 @@ pytestmark = [
 
 
 def snippets() -> Mapping[str, str]:
-    """What the page has instead of lines of the file."""
+    """Return the page's values in place of lines of the file."""
     page = (ROOT / "docs/proxies.md").read_text()
     section = page[page.index("## A prefix in nginx") :]
     mapped, location = re.findall(r"```nginx\n(.*?)```", section, re.DOTALL)[:2]

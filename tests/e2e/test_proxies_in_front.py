@@ -28,7 +28,7 @@ every_program_and_binding = pytest.mark.parametrize(
 PATIENCE = 30.0
 """Seconds after which what is waited for will not happen any more."""
 BODY_LIMIT = 10 * 1024 * 1024
-"""What nginx.conf says, and `gateway.body_limit` by default."""
+"""The limit in nginx.conf, and `gateway.body_limit` by default."""
 ELSEWHERE = "127.0.0.2"
 """Another address of this machine, which no proxy has."""
 
@@ -61,7 +61,7 @@ async def standing(program: str, folder: Path) -> AsyncIterator[Standing]:
 
 
 def gateway(ports: Ports) -> dict[str, object]:
-    """What the files ask of the gateway."""
+    """Return the configuration that the files need of the gateway."""
     return {
         "public_url": f"https://127.0.0.1:{ports.public}",
         "public_grpc": f"127.0.0.1:{ports.public}",

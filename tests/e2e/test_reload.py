@@ -247,7 +247,7 @@ class Beats:
 
     @property
     def waited(self) -> float:
-        """What of the time the loop's own thread waited for a processor; from 0 to 1."""
+        """Return the share of time that the loop's own thread waited for a processor; from 0 to 1."""
         return (self._waits_so_far() - self._waited) / (time.monotonic() - self._began)
 
     def _waits_so_far(self) -> float:

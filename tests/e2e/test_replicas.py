@@ -33,7 +33,7 @@ SCRIPT = ROOT / "tests/e2e/agents/replica.py"
 CLIENTS = 8
 FOLLOWERS = 4
 OVER = -32004
-"""What the SDK says of a subscription to a task that is over."""
+"""The SDK's error code for a subscription to a task that is over."""
 BINDINGS = ("JSONRPC", "HTTP+JSON", "GRPC")
 WAIT = 60.0
 
@@ -61,7 +61,7 @@ class Replica:
 
     @property
     def spoken(self) -> dict[str, str]:
-        """What the file says of how it speaks, so that nobody waits for its card."""
+        """Return the configuration of its dialect, so that nobody waits for its card."""
         words = {"JSONRPC": "jsonrpc", "HTTP+JSON": "rest"}
         return {} if self._binding == "GRPC" else {"protocol": words[self._binding], "a2a_version": "1.0"}
 

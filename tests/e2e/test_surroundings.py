@@ -1,4 +1,4 @@
-"""What a gateway process needs and does not get: a Redis (R17), a log that takes lines (R18), an address (R10)."""
+"""A gateway process that lacks something it needs: a Redis (R17), a log that takes lines (R18), an address (R10)."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Whose every task is outlives a gateway, and several gateways know it alike; nobody learns it where it is lost."""
+"""Owners of tasks outlive a gateway, several gateways know them alike, and nobody learns a task whose owner is lost."""
 
 import signal
 from collections.abc import AsyncIterator, Iterator, Mapping

@@ -181,7 +181,7 @@ def relaying(agent: Agent, folder: Path, hook: str) -> dict[str, Any]:
 
 
 class AgentsHook:
-    """What the agent was given for a webhook: it posts there as an agent does."""
+    """A webhook as the agent was given it: it posts there as an agent does."""
 
     def __init__(self, agent: Agent, task: str) -> None:
         asked = next(

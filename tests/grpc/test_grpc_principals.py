@@ -1,4 +1,4 @@
-"""Who calls over gRPC, what it may call, what its agent is told of it, and what it is told of its agent."""
+"""Callers over gRPC: who may call, and what the agent and the caller learn of each other."""
 
 import json
 import random
@@ -163,7 +163,7 @@ async def test_no_place_of_a_message_tells_an_agent_another_tenant_than_the_file
 # ---- What it is told of its agent ------------------------------------------------------------------------------------
 
 OWN = {b":status", b"content-type", b"grpc-status", b"grpc-message", b"grpc-accept-encoding"}
-"""What gRPC itself has."""
+"""Headers that belong to gRPC itself."""
 INSIDE = (
     ("server", "nginx at 10.0.0.7"), ("set-cookie", "a=10.0.0.7"), ("location", "http://10.0.0.7/"),
     ("www-authenticate", "Basic realm=10.0.0.7"), ("x-internal", "10.0.0.7"), ("x-request-id", "10.0.0.7"),

@@ -1,4 +1,4 @@
-"""What the access log and the metrics tell of calls over gRPC, and of agents behind it."""
+"""Access log lines and metrics of calls over gRPC, and of agents behind it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What of an answer over gRPC is not passed as it came: the tenant of push configurations, and cards."""
+"""Parts of an answer over gRPC that the gateway rewrites: the tenant of push configurations, and cards."""
 
 import json
 from pathlib import Path
@@ -50,7 +50,7 @@ async def echoes(asked: Asked) -> None:
 
 
 def tenants(operation: Operation, message: bytes) -> list[str]:
-    """Those of the configurations in an answer, which hold all that came."""
+    """Return the tenants of the configurations in an answer, whose other fields are checked."""
     listed = operation is LIST
     kind = new.ListTaskPushNotificationConfigsResponse if listed else new.TaskPushNotificationConfig
     answer = kind.FromString(message)

@@ -37,7 +37,7 @@ HEARTBEAT = b": keep-alive\n\n"
 FIRST, SECOND, LAST = status(), artifact(), status("TASK_STATE_COMPLETED")
 TASK = new.Task(id="t", context_id="c", status=new.TaskStatus(state="TASK_STATE_WORKING"))
 BEGUN = new.StreamResponse(task=TASK).SerializeToString()
-"""How a stream begins to a client of 1.0 whose agent of 0.3 begins it with FIRST."""
+"""The first event to a client of 1.0 of a stream that an agent of 0.3 begins with FIRST."""
 LONG = status("TASK_STATE_COMPLETED", long="x" * 300_000)
 MESSAGE_1_0 = new.Message(message_id="m", role="ROLE_USER", parts=[new.Part(text="hi")])
 MESSAGE_0_3 = old.Message(message_id="m", role="ROLE_USER", content=[old.Part(text="hi")])

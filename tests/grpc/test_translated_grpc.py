@@ -223,7 +223,7 @@ def streams(speaks: str, *trees: Any, last: bytes = b"", whole: bool = True) -> 
 
 
 def begun(speaks: str) -> tuple[bytes, bytes]:
-    """How a stream begins in 1.0 and in 0.3 whose agent begins it with WORKING: older agents have not said the Task."""
+    """Return the first event, in 1.0 and in 0.3, of a stream that begins with WORKING: older agents sent no Task."""
     if speaks.endswith("1.0"):
         return status(), status_0_3()
     task = new.Task(id="t", context_id="c", status=new.TaskStatus(state="TASK_STATE_WORKING"))

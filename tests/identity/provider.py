@@ -13,7 +13,7 @@ __all__ = ["KEYS", "Provider", "provider"]
 
 @dataclass
 class Provider:
-    """What is served now.
+    """A provider whose responses a test may change.
 
     Attributes:
         documents: Bodies by path; a path that is missing is answered with 404.

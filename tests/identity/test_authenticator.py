@@ -132,7 +132,7 @@ def at(address: str, shown: Credentials) -> Credentials:
 
 
 def fails(who: Authenticator, shown: Credentials, now: float = NOW, tick: float = 0.0) -> type[Fault]:
-    """How a credential is refused."""
+    """Return the class of the fault that refuses a credential."""
     with pytest.raises(Fault) as caught:
         identify(who, shown, now, tick)
     return type(caught.value)

@@ -1,4 +1,4 @@
-"""How agents are reached over TLS: with which certificate, asked for by which name, over HTTP and over gRPC."""
+"""Agents over TLS: the client certificate, and the name that is checked, over HTTP and over gRPC."""
 
 import ssl
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whose a certificate is, by its names."""
+"""The tenant of a certificate, by its names."""
 
 from typing import Any
 

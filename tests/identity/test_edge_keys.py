@@ -93,7 +93,7 @@ PROXIED = 'gateway: { listen: "127.0.0.1:0", admin: "127.0.0.1:0", trusted_proxi
 
 
 def origin(address: bytes) -> Header:
-    """What the proxy in front says of where a request came from."""
+    """Return the header of the proxy in front that tells the origin of a request."""
     return b"X-Forwarded-For", address
 
 

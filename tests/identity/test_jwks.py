@@ -79,7 +79,7 @@ def test_a_token_without_kid_means_the_only_key_that_fits() -> None:
 
 
 def bad_keys() -> dict[str, object]:
-    """Those that the corpus does not have (`corpus/key_set.py`)."""
+    """Return bad keys that the corpus lacks (`corpus/key_set.py`)."""
     good = jwk(rsa_key(), "bad")
     return {
         "private": {**RSAAlgorithm.to_jwk(rsa_key(), as_dict=True), "key_ops": ["verify"], "kid": "bad"},
@@ -236,7 +236,7 @@ def test_a_storm_of_unknown_keys_causes_one_reading_in_ten_seconds_or_as_the_fil
     who = authenticator(keys.key_set)
 
     async def refused(*names: str) -> int:
-        """How often the keys were read until now."""
+        """Return how often the keys were read until now."""
         storm = [who.authenticate(bearer(token(header={"kid": name})), lambda: NOW) for name in names]
         answers = await asyncio.gather(*storm, return_exceptions=True)
         assert {type(answer) for answer in answers} == {AuthInvalid}

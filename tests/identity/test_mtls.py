@@ -1,4 +1,4 @@
-"""What is read of a certificate, and who calls by it."""
+"""The contents of a certificate that are read, and the principal that they make."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""Who is shut out by another configuration is told nothing more, and all others hear their streams to the end."""
+"""Clients that another configuration locks out learn nothing more, and all others receive their streams to the end."""
 
 import hashlib
 import json

@@ -150,7 +150,7 @@ agents:
 
 
 def shaken(client: ssl.SSLContext, server: ssl.SSLContext) -> ssl.SSLError:
-    """What the client is told of a handshake with this server, which fails; in memory, so that alerts arrive."""
+    """Return the client's error of a handshake with this server, which fails; in memory, so that alerts arrive."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     one = client.wrap_bio(to_client, to_server, server_hostname=HOST)
     other = server.wrap_bio(to_server, to_client, server_side=True)

@@ -24,7 +24,7 @@ _STREAMED = ("SendStreamingMessage", "SubscribeToTask")
 
 
 class Agent(Protocol):
-    """Whoever is asked.
+    """An agent that clients call.
 
     Attributes:
         url: Where the gateway finds it.
@@ -37,7 +37,7 @@ class Agent(Protocol):
     makers: dict[str, Heard | None]
 
     def take(self) -> list[Heard]:
-        """What it has heard since the last time."""
+        """Return the calls heard since the last time."""
 
     def forget(self) -> None:
         """Begin anew."""
@@ -47,7 +47,7 @@ class Agent(Protocol):
 
 
 class Minded:
-    """What agents with a mind have alike, whatever they speak."""
+    """Common part of agents with a mind, in every dialect."""
 
     def __init__(self, mind: Mind, url: str, **settings: Any) -> None:
         self.makers = mind.makers
@@ -171,7 +171,7 @@ def camel(value: Any) -> Any:
 
 
 def _operation(method: str, path: str, query: Tree, given: Tree) -> tuple[str, Tree]:
-    """What a request over HTTP+JSON asks for, by its 1.0 name, and its parameters."""
+    """Return the operation of an HTTP+JSON request, by its 1.0 name, and its parameters."""
     if path in ("message:send", "message:stream"):
         return "SendMessage" if path == "message:send" else "SendStreamingMessage", given
     if path == "tasks":

@@ -55,7 +55,7 @@ GRPC_0_3 = {
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """What a client speaks."""
+    """The dialect of a client."""
 
     binding: str
     version: str
@@ -75,7 +75,7 @@ SPEECHES = tuple(
     for each in ("jsonrpc 1.0", "jsonrpc 0.3", "rest 1.0", "rest 0.3", "grpc 1.0", "grpc 0.3", "jsonrpc 0.1")
 )
 NATIVE = (Speech("native", "first"), Speech("native", "last"))
-"""What a place's own agent speaks; it may be two."""
+"""The dialects of a place's own agent; there may be two."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What an agent knows, in the words of 1.0: every task, which it hands to whoever names it, as the SDKs' stores do.
+"""An agent's knowledge in the words of 1.0: every task, given to any caller that names it, as the SDKs' stores do.
 
 What it does with a message is told by the first word of its first text:
 
@@ -72,7 +72,7 @@ class Mind:
         return f"{self.name}-{letter}{made + 1:04}"
 
     def answer(self, operation: str, params: Tree, heard: Heard) -> Tree:
-        """What an operation with one answer comes to.
+        """Return the result of an operation with one answer.
 
         Raises:
             Complaint: it is an error.
@@ -95,7 +95,7 @@ class Mind:
         return self._about_webhooks(operation, params)
 
     def events(self, operation: str, params: Tree, heard: Heard) -> list[Tree | Complaint]:
-        """What an operation with a stream comes to.
+        """Return the events of an operation with a stream.
 
         Raises:
             Complaint: it is an error before there is a stream.

@@ -1,4 +1,4 @@
-"""Whose everything is, by what was asked and answered alone, and what must never be seen.
+"""The owner of everything, by calls and answers alone, and the ids that must never be seen.
 
 Ids that agents make have a shape of their own (`mind.py`), and so have the texts of callers, `mk-0001`, and what the
 gateway puts before the contexts of clients: whatever has one of these shapes has an owner, or is nobody's.
@@ -114,7 +114,7 @@ class Model:
         self.words.setdefault((agent, whose), set()).update(words)
 
     def said(self, agent: str, whose: Owner) -> set[str]:
-        """What somebody has named at an agent."""
+        """Return the ids that a caller has named at an agent."""
         return self.words.get((agent, whose), set())
 
     # ---- What agents may hear ----------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ class Model:
                 raise Broken(f"3: {who} is shown {found}, which is {_of(self.owners.get(found))}: {told}")
 
     def _reveal(self, visit: Visit, id: str, told_of: Collection[str]) -> Owner | None:  # noqa: A002 - the word
-        """Whose an id is that somebody is shown.
+        """Return the owner of an id that is shown to a caller.
 
         Where nobody can look into the agent it is whose it was first, and so is what was there before there was a
         gateway.
@@ -237,11 +237,11 @@ class Model:
         return [name for name in self.owners if name.startswith(f"{agent}-{letter}")]
 
     def own(self, agent: str, letter: str, whose: Owner) -> list[str]:
-        """Those that are somebody's."""
+        """Return the ids that a caller owns."""
         return [name for name in self.made(agent, letter) if self.owners[name] == whose]
 
     def foreign(self, agent: str, letter: str, whose: Owner) -> list[str]:
-        """Those that are somebody else's; of an agent of 0.1, what others call their tasks."""
+        """Return the ids that others own; of an agent of 0.1, the names that others give to their tasks."""
         if agent == "ancient" and letter == "t":
             own = self.mine_at(agent, whose)
             return [each.id for each in self.mine if each.agent == agent and each.id not in own]

@@ -16,7 +16,7 @@ from tests.isolation.site import Site, site
 from tests.isolation.stage import Run
 
 Here = tuple[Run[Any], Site]
-"""What runs something where a site stands, and the site."""
+"""A function that runs a coroutine beside a site, and the site."""
 
 
 @contextmanager

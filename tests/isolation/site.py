@@ -27,7 +27,7 @@ from tests.isolation.heard import SESSION, Heard
 from tests.isolation.official_agent import official_agent
 
 HOOK = "https://127.0.0.1:9/"
-"""What webhooks begin with; nobody calls them."""
+"""The beginning of webhooks' URLs; nobody calls them."""
 SEEDED = 16
 """Tasks that the agent has whose tasks are adopted, from before there was a gateway."""
 _WAIT = 10.0
@@ -35,7 +35,7 @@ _WAIT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls.
+    """A client and its identity.
 
     Attributes:
         subject: As agents are told.
@@ -51,7 +51,7 @@ class Caller:
 
     @property
     def tenant_and_subject(self) -> tuple[str, str]:
-        """What agents are told of it."""
+        """Return the tenant and the subject that agents are told."""
         return self.tenant, self.subject
 
     def __repr__(self) -> str:
@@ -155,7 +155,7 @@ async def agents() -> AsyncIterator[dict[str, Agent]]:
 
 
 State = Callable[[int], StateUrl]
-"""Where the ledger of a run is kept, counted from 1."""
+"""Returns the URL of a run's ledger; runs are counted from 1."""
 
 
 class Site:
@@ -208,7 +208,7 @@ class Site:
             await self._gateways.pop().stop(hurry, delay=0.0)
 
     def take(self) -> list[Heard]:
-        """What all agents have heard since the last time."""
+        """Return the calls that all agents heard since the last time."""
         return [heard for agent in self.agents.values() for heard in agent.take()]
 
     async def _start(self) -> None:

@@ -56,7 +56,7 @@ def test_the_machine_finds_that_contexts_are_shown_with_their_marks(
 
 
 def found(here: Here) -> str:
-    """What the machine says of a gateway that is broken."""
+    """Return the machine's report on a gateway that is broken."""
     with pytest.raises(Broken) as broken:
         run_machine(here, Counter(), seed=1, runs=RUNS, steps=STEPS, shrinks=False)
     return str(broken.value)

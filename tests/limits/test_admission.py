@@ -1,4 +1,4 @@
-"""How much a tenant may ask, and an agent be asked: what callers see of it."""
+"""Rates and concurrency of tenants and agents, as callers see them."""
 
 import asyncio
 import json

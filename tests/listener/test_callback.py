@@ -108,7 +108,7 @@ async def test_each_has_a_line_and_a_count_and_none_the_id_of_the_callback() -> 
 
 
 async def _given(there: Site) -> Any:
-    """What the agent was given for a webhook of acme's."""
+    """Return the webhook of acme's that the agent was given."""
     task = (await there.send("acme"))["id"]
     await there.call("acme", "CreateTaskPushNotificationConfig", taskId=task, id="mine", url=there.hook)
     return there.agent.configs[task]["mine"]

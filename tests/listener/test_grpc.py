@@ -1,4 +1,4 @@
-"""What gRPC clients find: A2A's services, health and reflection, and nothing else; and what is limited."""
+"""Services for gRPC clients: A2A, health and reflection, and nothing else; and their limits."""
 
 import asyncio
 import logging

@@ -23,12 +23,12 @@ pytestmark = pytest.mark.anyio
 MIB = 1024 * 1024
 LONG = 5 * MIB
 READ = protocol.MOST_DRAINED + 32 * 1024
-"""What a stubborn client may say: beyond what the gateway reads it must fit into the system's smallest buffers."""
+"""Bytes that a stubborn client sends: those that the gateway does not read must fit the smallest socket buffers."""
 
 
 @pytest.fixture(autouse=True)
 def long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What ends before this does not end because of it."""
+    """Set a long drain time: connections that end before it end for another reason."""
     assert protocol.DRAIN_TIME <= 2
     monkeypatch.setattr(protocol, "DRAIN_TIME", 60.0)
 

@@ -60,7 +60,7 @@ def test_words_for_clients_name_what_is_wrong_and_nothing_else() -> None:
 
 
 def outcome(raw: bytes, cuts: list[int], bounds: HttpLimits) -> tuple[object, ...] | None:
-    """What a connection makes of the first head in `raw`; None where it is refused."""
+    """Return a connection's reading of the first head in `raw`; None if it is refused."""
     received = b""
     checked = 0
     for start, end in zip([0, *cuts], [*cuts, len(raw)], strict=True):

@@ -1,4 +1,4 @@
-"""What two servers in a row could read in two ways is refused, on real sockets (safety H4 to H8)."""
+"""Requests that two servers in a row could read in two ways are refused, on real sockets (safety H4 to H8)."""
 
 import asyncio
 import tracemalloc

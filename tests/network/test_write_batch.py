@@ -27,14 +27,14 @@ class Line(asyncio.Protocol):
 
     @property
     def arrived(self) -> bytes:
-        """What the peer can read now."""
+        """Return the bytes that the peer can read now."""
         try:
             return self.peer.recv(1024 * 1024)
         except BlockingIOError:
             return b""
 
     async def rest(self) -> bytes:
-        """What the peer reads until the connection ends."""
+        """Return the bytes that the peer reads until the connection ends."""
         parts = []
         while part := await asyncio.get_running_loop().sock_recv(self.peer, 1024 * 1024):
             parts.append(part)

@@ -26,7 +26,7 @@ MESSAGE: dict[str, Any] = {"message_id": "m", "role": new.ROLE_USER, "parts": [n
 
 
 def ending(context: str) -> tuple[str, bytes]:
-    """What an agent says that does not like a context."""
+    """Return the status of an agent that refuses a context."""
     info = Packed()
     info.Pack(ErrorInfo(reason="INVALID_PARAMS", domain=A2A_DOMAIN, metadata={"contextId": context}))
     unheard_of = Packed(type_url="type.example.com/agent.Unheard", value=b"\x00" + context.encode())

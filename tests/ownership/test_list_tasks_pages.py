@@ -1,4 +1,4 @@
-"""Who lists tasks on an agent that several share sees all of their own, each once, and nothing of anybody else's."""
+"""Lists of tasks on a shared agent hold all tasks of the caller, each once, and nothing of anybody else's."""
 
 import asyncio
 from base64 import b64encode, urlsafe_b64decode

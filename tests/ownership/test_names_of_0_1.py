@@ -45,7 +45,7 @@ agents: {{ crm: "{agent.url}" }}
 
 
 async def asked(gateway: Running, who: str, method: str, params: Any) -> Any:
-    """What a client of 0.1 gets; of a stream the first event."""
+    """Return the answer to a client of 0.1; of a stream the first event."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
     answer = await gateway.post("/crm", body, [bearer(who)])
     assert b"gw-" not in answer.body

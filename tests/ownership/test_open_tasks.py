@@ -1,4 +1,4 @@
-"""What the ledger knows of a task stays true: that it is over, and that somebody still looks at it."""
+"""The ledger's record of a task stays true: that it is over, and that a stream of it is still open."""
 
 import json
 from functools import partial

@@ -1,4 +1,4 @@
-"""Whose a task is where its caller shows a token, and its agent keeps principals apart."""
+"""Owners of tasks of callers with tokens, at an agent that keeps principals apart."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Whose every task and context is: what a caller may name, what it is told, and what the agent never hears."""
+"""Ownership of tasks and contexts: ids that a caller may name, answers that it gets, and calls that no agent sees."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping

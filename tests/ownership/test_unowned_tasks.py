@@ -1,4 +1,4 @@
-"""Whose tasks from before the gateway are, where unknown ones are adopted: theirs whom the agent first answered."""
+"""Owners of tasks older than the gateway, with claiming: the first caller that the agent answers."""
 
 import asyncio
 from collections.abc import AsyncIterator

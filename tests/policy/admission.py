@@ -43,7 +43,7 @@ def at_once(call: Coroutine[Any, Any, T]) -> T:
 
 
 def standing(made: Limits, tenant: str, at: float = 0.0) -> RateLimitState | None:
-    """How a tenant stands after one more request; nothing is waited for where rates are not shared."""
+    """Return a tenant's rate limit state after one more request; nothing is awaited while rates are not shared."""
     return at_once(made.arrive(tenant, at))
 
 

@@ -331,7 +331,7 @@ def served(
     seed: int = 1,
     retry: float = 0.01,
 ) -> list[int]:
-    """How many calls each tenant got in, of a few thousand, where each has so many clients that never rest.
+    """Return how many calls of each tenant were admitted, of a few thousand, with so many busy clients each.
 
     Args:
         lasting: How long a call of a tenant takes.

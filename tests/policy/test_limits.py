@@ -492,7 +492,7 @@ def configured(tenants: dict[str, Quota], agents: dict[str, Quota] | None = None
 
 
 def passing(limits: Limits, tenant: str = ACME, at: float = 0.0) -> int:
-    """How many requests pass at once."""
+    """Return how many requests pass at once."""
     passed = 0
     while True:
         try:

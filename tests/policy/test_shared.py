@@ -49,7 +49,7 @@ class Gateway:
         return await self.shared.take("tenant", tenant, rate=rate, own=self.own, now=self.clock.now)
 
     async def taken(self, rate: Rate = HOURLY, tenant: str = ACME) -> int:
-        """How many can be had now."""
+        """Return how many tokens can be taken now."""
         taken = 0
         while (await self.take(rate, tenant))[0] == 0.0:
             taken += 1
@@ -67,7 +67,7 @@ async def gateway(server: RedisServer, patience: float = PATIENT) -> AsyncIterat
 
 
 def earlier(server: RedisServer, seconds: float) -> None:
-    """What is kept of the tenant becomes so much older."""
+    """Make the stored state of the tenant older by so many seconds."""
     spent, seen = server.ask("GET", KEY).split()
     server.ask("SET", KEY, f"{spent} {int(seen) - round(seconds * 1e6)}")
 

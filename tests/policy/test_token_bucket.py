@@ -21,7 +21,7 @@ figures = st.tuples(rates, bursts)
 
 
 def burst_of(bucket: Bucket, now: float) -> int:
-    """How many can be had at once."""
+    """Return how many tokens can be taken at once."""
     taken = 0
     while bucket.take(now) == 0.0:
         taken += 1

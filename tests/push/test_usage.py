@@ -1,4 +1,4 @@
-"""What each tenant may have in the store for its webhooks."""
+"""Each tenant's quota in the store for its webhooks."""
 
 import asyncio
 

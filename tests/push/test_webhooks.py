@@ -41,7 +41,7 @@ class Site:
         return f"{self.receiver.url}/hook?secret=of-the-client"
 
     async def notify(self, config: Any, payload: Any, token: str | None = None) -> int:
-        """What an agent does with a configuration."""
+        """Post a notification for a configuration, as an agent does; return the status."""
         path = config["url"].removeprefix(self.gateway.gateway.public_url)
         shown = config["token"] if token is None else token
         headers = [(b"X-A2A-Notification-Token", shown.encode()), (b"content-type", b"application/json")]

@@ -53,14 +53,14 @@ MODES = {
     "none": "{ mode: none }",
 }
 MAY_REACH = {"relay": (), "passthrough": (b"good-hook", TOKEN.encode()), "none": (TOKEN.encode(),)}
-"""What of a client's configuration an agent may get. Where none are sent, a token without a URL is no webhook."""
+"""Parts of a client's configuration that an agent may get. In mode `none`, a token without a URL is no webhook."""
 SECRETS = (b"evil-hook", b"good-hook", TOKEN.encode())
 
 AGENTS = ("jsonrpc 1.0", "jsonrpc 0.3", "jsonrpc 0.1", "rest 1.0", "rest 0.3", "grpc 1.0", "grpc 0.3")
 
 
 class Speech(NamedTuple):
-    """What a client of one dialect says.
+    """The calls of a client in one dialect.
 
     Attributes:
         place: Where a send has its configuration: the names that lead to it from the parameters.
@@ -276,7 +276,7 @@ def written(speech: Speech, case: Case) -> bytes:
 
 
 def leaked(mode: str, received: list[bytes]) -> list[bytes]:
-    """What an agent has got that it may not have."""
+    """Return the secrets that an agent got and may not have."""
     return [secret for secret in SECRETS if secret not in MAY_REACH[mode] and any(secret in each for each in received)]
 
 

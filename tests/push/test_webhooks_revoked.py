@@ -1,4 +1,4 @@
-"""Who may not call an agent any more is told nothing more of it either, whatever webhooks it has left behind."""
+"""Principals that may not call an agent any more get no notification of it, whatever webhooks they left behind."""
 
 import asyncio
 import json
@@ -84,7 +84,7 @@ class Revoking:
         assert (await self.site.rewrite(text)).result is ReloadResult.APPLIED
 
     async def waiting(self) -> int:
-        """How many notifications are on their way."""
+        """Return how many notifications are on their way."""
         ledger = self.gateway.gateway.ledger
         assert ledger is not None
         return sum(note.kind == ENTRY for note in await ledger.store.notes((ENTRY, ""), 10))

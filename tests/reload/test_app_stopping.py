@@ -1,4 +1,4 @@
-"""How the gateway stops: balancers notice, what is open may end, nothing waits longer than it may."""
+"""Shutdown of the gateway: balancers notice, open calls may end, and nothing waits longer than it may."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What another configuration has taken the place of goes, wholly, and holds nobody up as it goes."""
+"""A replaced snapshot is released wholly, and holds nobody up meanwhile."""
 
 import gc
 import re

@@ -1,4 +1,4 @@
-"""What the command line runs: a file is served until a signal, or told why it is not."""
+"""`serve`: a file is served until a signal, or the reason is told."""
 
 import asyncio
 import io
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def process_as_it_was() -> Iterator[None]:
-    """What `serve` sets up for its process is taken back."""
+    """Undo the settings of the process that `serve` makes."""
     root, access = logging.getLogger(), logging.getLogger("uvicorn.access")
     level, handlers = root.level, list(root.handlers)
     disabled, propagate = access.disabled, access.propagate

@@ -175,7 +175,7 @@ def test_workers_end_at_once_when_their_parent_is_killed_whatever_calls_are_open
 
 
 def _first(agent: socket.socket) -> bytes:
-    """What comes first on the next connection, which is left open: the agent never answers a call."""
+    """Return the first bytes of the next connection, which is left open: the agent never answers a call."""
     connection, _ = agent.accept()
     said = connection.recv(65536)
     if b"SendMessage" in said:

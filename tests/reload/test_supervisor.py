@@ -1,4 +1,4 @@
-"""What the supervisor does about its workers; that they serve is in `e2e/test_workers.py`."""
+"""The supervisor's actions about its workers; `e2e/test_workers.py` tests that they serve."""
 
 import os
 import signal

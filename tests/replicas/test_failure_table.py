@@ -67,7 +67,7 @@ SENT = {
     "503": dict.fromkeys(CALLS, 1) | {"GetTask": 2},
     "never": dict.fromkeys(CALLS, 1),
 }
-"""How often a call is sent, by the word of the last column."""
+"""Number of times that a call is sent, by the word of the last column."""
 
 Ask = Callable[[Running, str], Awaitable[object]]
 
@@ -257,7 +257,7 @@ PLAYED = [
 
 
 def rows() -> dict[str, tuple[str, str]]:
-    """What the manual says: what it counts as, and as what it is sent again."""
+    """Return the manual's table: the kind of each failure, and the condition for its retry."""
     table = MANUAL.read_text().split("\n| what happened |")[1].split("\n\n")[0]
     cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()[2:]]
     return {row: (counts, sent) for row, counts, sent in cells}

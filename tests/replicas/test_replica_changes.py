@@ -46,7 +46,7 @@ class Site:
         return found
 
     async def state(self, name: str) -> str:
-        """What operators are told of one."""
+        """Return the state of a replica as operators see it."""
         page = (await self.gateway.get("/-/agents", admin=True)).json["agents"]
         [echo] = [each for each in page if each["backend"] == "echo"]
         [found] = [each["state"] for each in echo["replicas"] if each["name"] == name]

@@ -1,4 +1,4 @@
-"""What an agent requires of its callers' tokens, asked over every binding, of every sort of caller."""
+"""Requirements of an agent on its callers' tokens, over every binding, with every sort of caller."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""What cannot be told apart: an agent, a tenant or a card that one may not have, and none at all."""
+"""Indistinguishable answers: for an agent, a tenant or a card that one may not have, and for none at all."""
 
 import time
 

@@ -24,7 +24,7 @@ def words(mode: str, *more: str) -> str:
 
 
 async def data(gateway: Running, text: str) -> Any:
-    """What the agent answers to a text, beside words."""
+    """Return the data of the agent's answer to a text."""
     answer = (await gateway.post("/notes", call(text))).json
     return answer["result"]["message"]["parts"][1]["data"]
 

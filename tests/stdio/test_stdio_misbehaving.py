@@ -142,7 +142,7 @@ ANSWERS: dict[str, tuple[str, ...]] = dict(
         ("frames-otherwise", ("ndjson",)),
     ]
 )
-"""What a client is told, by the mode of the agent."""
+"""The error that a client gets, by the mode of the agent."""
 
 
 SOME = (
@@ -189,7 +189,7 @@ ENDS = {
     "ends-by-error": 5,
     "goes-on-after-the-end": 3,
 }
-"""How many events a stream has, by the mode of the agent."""
+"""The number of events in a stream, by the mode of the agent."""
 
 
 async def test_a_stream_ends_where_the_agent_says_so_in_whatever_way(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ class AncientAgent:
 
     @property
     def streams(self) -> int:
-        """How many streams are open."""
+        """Return the number of open streams."""
         return sum(map(len, self._watchers.values()))
 
     def card(self) -> Tree:

@@ -102,7 +102,7 @@ class Authority:
 
 
 def showing(folder: Path, shown: Shown | None, authority: Authority) -> ssl.SSLContext:
-    """How a client speaks TLS that shows a certificate, or none, and believes this authority."""
+    """Return a client's TLS context that shows a certificate, or none, and trusts this authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=authority.pem.decode())
     if shown is not None:

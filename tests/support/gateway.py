@@ -189,7 +189,7 @@ class Client:
         return Answer(status, headers, b"" if bodiless else await self.rest())
 
     async def ended(self) -> bytes:
-        """What comes until the gateway closes."""
+        """Return the bytes that arrive until the gateway closes."""
         async with asyncio.timeout(WAIT):
             try:
                 return await self.reader.read()
@@ -216,7 +216,7 @@ def request(method: str, target: str, body: bytes | None = None, headers: Pairs 
 
 
 class _Lines(RawIOBase):
-    """Where the access log writes, from its own thread."""
+    """The stream of the access log, written to from a thread of its own."""
 
     def __init__(self, arrived: Callable[[bytes], None]) -> None:
         super().__init__()
@@ -488,7 +488,7 @@ class Scripted:
 
     @property
     def url(self) -> str:
-        """Where the only agent is."""
+        """Return the URL of the only agent."""
         return f"http://127.0.0.1:{self.port}/agent"
 
     @property

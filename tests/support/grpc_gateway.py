@@ -32,7 +32,7 @@ ADDRESSES = ("127.0.0.1", "localhost", "ipv4:")
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How a call ended, as the client heard it.
+    """The end of a call, as the client received it.
 
     Attributes:
         messages: As they came.

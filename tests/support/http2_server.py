@@ -126,7 +126,7 @@ class _Connection(asyncio.Protocol):
 
 
 class Http2Server:
-    """Whoever serves.
+    """An HTTP/2 server that a test controls.
 
     Attributes:
         connections: How many there have been.

@@ -91,7 +91,7 @@ def crowd(*owners: str, state: str = WORKING) -> list[Stored]:
 
 
 async def acmes(tasks: Sequence[Tree]) -> list[Tree]:
-    """Those of acme."""
+    """Return acme's tasks."""
     return [task for task in tasks if task["id"].startswith("acme")]
 
 

@@ -1,4 +1,4 @@
-"""What tests of the ledger in a file may ask for."""
+"""Fixtures for tests of the ledger in a file."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path

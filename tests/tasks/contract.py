@@ -1,4 +1,4 @@
-"""What every store of the ledger shows, whatever it is kept in: run over each by a subclass with a fixture `store`.
+"""The contract of every store of the ledger: run over each by a subclass with a fixture `store`.
 
     class TestMemory(Contract):
         @pytest.fixture

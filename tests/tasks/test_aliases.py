@@ -1,4 +1,4 @@
-"""What agents call the tasks that clients of 0.1 named themselves."""
+"""The agent's ids of tasks that clients of 0.1 named themselves."""
 
 from gateway.a2a.naming import Alias
 from gateway.tasks.aliases import Aliases, AliasKey

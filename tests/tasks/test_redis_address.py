@@ -1,4 +1,4 @@
-"""Where a Redis is, as a URL says it."""
+"""The address of a Redis in a URL."""
 
 import ssl
 from pathlib import Path

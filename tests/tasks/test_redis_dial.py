@@ -1,4 +1,4 @@
-"""Where a Redis is: a socket, TLS, Sentinels, a cluster; each a real one."""
+"""Connections to a Redis: a socket, TLS, Sentinels, a cluster; each a real one."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -130,7 +130,7 @@ async def test_a_cluster_is_asked_where_the_keys_are() -> None:
 
 
 async def told_of(url: str) -> str:
-    """What a store says that is opened; empty where nothing is amiss."""
+    """Return the error of opening a store; empty if there is none."""
     try:
         await used(url)
     except StoreBroken as error:

@@ -80,7 +80,7 @@ class Members:
         return [each.name for each in self._folder.iterdir() if not each.name.startswith("told-")]
 
     def told(self) -> tuple[dict[str, Owner], int]:
-        """Whose everything is by what any of them was told, and how often they were told."""
+        """Return the owner of every id by the answers to all processes, and the number of answers."""
         owners: dict[str, Owner] = {}
         count = 0
         for file in self._folder.glob("told-*"):

@@ -1,4 +1,4 @@
-"""What is sealed opens for whom it was closed and for nobody else; a mark is made of its words alone."""
+"""A sealed token opens for its owner alone; a context prefix depends on its words alone."""
 
 from base64 import urlsafe_b64decode
 

@@ -43,7 +43,7 @@ RESULTS: dict[str, Any] = {
     "tasks/pushNotificationConfig/delete": None,
     "agent/getAuthenticatedExtendedCard": CARD,
 }
-"""What an agent answers, by the method; each generation knows its own alone."""
+"""Answers of an agent, by method; each generation knows its own alone."""
 
 
 def answer(generation: str) -> Answer:

@@ -1,4 +1,4 @@
-"""What must not reach the client as it came: the agent's tenant in push configurations, its addresses in cards."""
+"""Parts that clients must not get as they came: the agent's tenant in push configurations, its addresses in cards."""
 
 import json
 from typing import Any

@@ -25,7 +25,7 @@ ARTIFACT = {"artifactUpdate": {"taskId": "t-1", "contextId": "c-1", "artifact": 
 
 
 async def told(folder: Path, *trees: Any, whole: bool = True) -> list[dict[str, Any]]:
-    """What a client of 0.3 hears where an agent of 1.0 streams these events."""
+    """Return the events that a client of 0.3 gets of these events of an agent of 1.0."""
 
     async def script(wire: Wire) -> None:
         request = await wire.request()

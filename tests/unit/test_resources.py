@@ -1,4 +1,4 @@
-"""What is alike is taken over, runs once, and is closed once."""
+"""Equal resources are shared, run once, and are closed once."""
 
 import asyncio
 

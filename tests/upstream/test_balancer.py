@@ -1,4 +1,4 @@
-"""Which replica gets a call, and when one is ejected."""
+"""The replica that gets a call, and the ejection of replicas."""
 
 import random
 from collections import Counter

@@ -141,7 +141,7 @@ async def test_bytes_that_come_before_the_request_is_sent_are_not_its_answer() -
 
 
 class Pool:
-    """What a connection tells its pool."""
+    """The signals of a connection to its pool."""
 
     def __init__(self) -> None:
         self.writes = WriteBatch()

@@ -1,4 +1,4 @@
-"""Which dialect of an agent a call goes to, where, and which tenant the agent is told."""
+"""The dialect and interface of an agent that a call goes to, and the tenant that the agent is told."""
 
 import json
 from dataclasses import dataclass

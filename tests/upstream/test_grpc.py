@@ -1,4 +1,4 @@
-"""Which method of which service an agent is called by, and the message and the metadata that it gets."""
+"""The service and method by which an agent is called, and the message and the metadata that it gets."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Whose word a status is, by its code, its text and its details."""
+"""The origin of a gRPC status, by its code, its text and its details."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What real servers do wrong over gRPC, and what the gateway takes it for."""
+"""Faults of real gRPC servers, and the gateway's reading of them."""
 
 import asyncio
 import gzip

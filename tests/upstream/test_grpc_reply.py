@@ -1,4 +1,4 @@
-"""What an answer over gRPC gives to who relays it: messages, headers, and the status at its end."""
+"""The parts of an answer over gRPC: messages, headers, and the status at its end."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Which interface a call goes to, and the request that the agent gets."""
+"""The interface that a call goes to, and the request that the agent gets."""
 
 import json
 from dataclasses import dataclass, field

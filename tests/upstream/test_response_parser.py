@@ -1,4 +1,4 @@
-"""What the bytes of an answer mean, and which are refused."""
+"""The reading of an answer's bytes, and the bytes that are refused."""
 
 from collections.abc import Callable
 

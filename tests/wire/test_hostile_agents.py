@@ -1,4 +1,4 @@
-"""Whatever an agent does, its caller gets one clean answer and nobody else anything of it (safety B4, T14, R7)."""
+"""The caller of a hostile agent gets one clean answer, and nobody else gets anything of it (safety B4, T14, R7)."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What agents before 1.0 know under one of two names: their clients may ask under either."""
+"""Methods that agents before 1.0 know under one of two names: clients may use either."""
 
 import json
 from pathlib import Path
@@ -71,7 +71,7 @@ async def asked(client: httpx.AsyncClient, gateway: Scripted, how: str) -> Any:
 
 
 ALIAS = "agent/authenticatedExtendedCard"
-"""What a draft of 0.2 called the method of 0.3."""
+"""The name in a draft of 0.2 of the method of 0.3."""
 WAYS = [
     "/agent/authenticatedExtendedCard", "agent/getAuthenticatedExtendedCard", ALIAS, "/v1/card", "/extendedAgentCard",
     "GetExtendedAgentCard",

@@ -1,4 +1,4 @@
-"""What an agent answers reaches the client byte for byte; what is no answer does not reach it at all."""
+"""An agent's answer reaches the client byte for byte; other bytes do not reach it at all."""
 
 import json
 

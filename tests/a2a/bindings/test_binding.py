@@ -1,4 +1,4 @@
-"""What each binding puts round the objects: the same parameters, results and events in every dialect."""
+"""The envelope of each binding: the same parameters, results and events in every dialect."""
 
 import json
 from typing import Any

@@ -43,7 +43,7 @@ def read(operation: Operation, version: Version, **members: Any) -> Call:
 
 
 def form(version: Version) -> Form:
-    """That of HTTP+JSON of the same generation."""
+    """Return the HTTP+JSON form of the same generation."""
     return FORMS[Dialect(Binding.REST, version)]
 
 

@@ -301,7 +301,7 @@ def test_any_event_tells_what_it_does_in_json(version: Version, data: st.DataObj
 
 
 def in_json(tree: Any) -> Progress | None:
-    """What the same tells over HTTP+JSON."""
+    """Return the progress that the same event tells over HTTP+JSON."""
     for held in tree.values():
         if isinstance(held, dict) and isinstance(held.get("status"), dict):
             # Left out in ProtoJSON, because it is the first.

@@ -1,4 +1,4 @@
-"""What gRPC and JSON cannot tell each other, as the manual lists it: every row, held against a call that shows it."""
+"""Losses between gRPC and JSON, as the manual lists them: every row is checked against a call that shows it."""
 
 import json
 from collections.abc import Callable
@@ -67,7 +67,7 @@ def asked_in_json(request: Any, operation: Operation = Operation.SEND_MESSAGE) -
 
 
 def answered_in_json(task: new.Task) -> Any:
-    """What a client gets in JSON for an agent's message."""
+    """Return the JSON that a client gets for an agent's message."""
     body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "t"}}
     translation = Translation(call_of({"http": {"body": body}}, JSON), GRPC)
     return json.loads(translation.answer(task.SerializeToString()))["result"]

@@ -515,7 +515,7 @@ async def failing(status: Status) -> AsyncIterator[Any]:
 
 
 async def heard(status: Status, version: Version) -> Exception:
-    """What the SDK's client of this version raises."""
+    """Return the exception that the SDK's client of this version raises."""
     kind = GrpcTransport if version is V1_0 else CompatGrpcTransport
     async with failing(status) as channel:
         transport = kind(channel, a2a_pb2.AgentCard())

@@ -156,7 +156,7 @@ def asked_for(operation: Operation, version: Version, params: dict[str, Any]) ->
 
 
 def received(sent: Call, version: Version = Version.V1_0) -> Call:
-    """What a server reads of a call."""
+    """Return the call that a server reads."""
     path = read_rest(sent.verb, segments(rest_path(sent.path, version).encode()), tenanted=False)
     assert path is not None
     assert path == sent.path

@@ -118,7 +118,7 @@ def test_members_of_0_1_get_no_meaning_on_the_way_down() -> None:
 
 
 def told(state: str, *, last: bool) -> list[object]:
-    """What a Task with two artifacts becomes: whether it is final of a status, the index of an artifact."""
+    """Return the translation of a Task with two artifacts: `final` of each status, the index of each artifact."""
     artifacts = [{"artifactId": name, "parts": []} for name in "ab"]
     task = {"id": "t", "contextId": "c", "status": {"state": state}, "artifacts": artifacts, "metadata": {"a": 1}}
     lowered = FORM.lower_event({"task": task}, called(), last=last)

@@ -172,7 +172,7 @@ def card_of(url: str, *skills: str) -> AgentCard:
 
 
 def handler_of() -> DefaultRequestHandler:
-    """What answers."""
+    """Return the request handler of the agent."""
     return DefaultRequestHandler(
         agent_executor=Executor(),
         task_store=InMemoryTaskStore(),
