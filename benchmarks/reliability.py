@@ -198,14 +198,14 @@ ROWS = (
         "R19",
         "open files run out",
         "calls refused in words, health and metrics answered; recovers < 1 s after",
-        ("tests/e2e/test_pressure.py::test_idle_connections_that_use_up_the_open_files_cost_no_health_and_no_metrics",),
+        ("tests/e2e/test_overload.py::test_idle_connections_that_use_up_the_open_files_cost_no_health_and_no_metrics",),
         ("tests/limits/test_overload.py",),
     ),
     Row(
         "R20",
         "memory runs out",
         "≤ 256 KiB a stream; at 80 % no stream is begun, at 90 % no call",
-        ("tests/e2e/test_pressure.py::test_r20_a_stream_holds_little_and_none_is_begun_where_memory_ends",),
+        ("tests/e2e/test_overload.py::test_r20_a_stream_holds_little_and_none_is_begun_where_memory_ends",),
         ("tests/limits/test_overload.py", "tests/wire/test_hostile_memory.py"),
     ),
     Row(
