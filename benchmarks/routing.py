@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gateway.config.check import examine
 from gateway.principal import Principal
-from gateway.routing.route import AgentRules, Knock, Place, Reach, Route, Rule
+from gateway.routing.route import AgentRules, Place, Reach, Route, RoutingInput, Rule
 from gateway.routing.table import Table
 
 SIZES = (10, 1_000, 10_000)
@@ -48,9 +48,9 @@ def shared(count: int) -> Table:
 
 
 def look_ups(table: Table, tenant: str) -> None:
-    knock = Knock(("a2a",), "agents.example.com", tenant, Principal("acme"))
+    request = RoutingInput(("a2a",), "agents.example.com", tenant, Principal("acme"))
     for _ in range(LOOK_UPS):
-        assert table.resolve(table.locate(knock.host, knock.path), knock).route is not None
+        assert table.resolve(table.locate(request.host, request.path), request).route is not None
 
 
 def main() -> None:
