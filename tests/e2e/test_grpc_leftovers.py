@@ -14,7 +14,7 @@ from gateway.a2a.operation import Operation
 from tests.support.assembly import until
 from tests.support.grpc_agent import Asked
 from tests.support.grpc_events import status
-from tests.support.grpc_gateway import dialled, standing
+from tests.support.grpc_gateway import dialled, grpc_fronted
 
 pytestmark = pytest.mark.anyio
 
@@ -59,7 +59,7 @@ def objects() -> Counter[str]:
 
 async def test_however_streams_end_no_task_and_no_object_is_left() -> None:
     agent = Agent()
-    async with standing(agent, backend='a2a_version: "1.0"', before="defaults: { isolation: none }") as site:
+    async with grpc_fronted(agent, backend='a2a_version: "1.0"', before="defaults: { isolation: none }") as site:
 
         async def come_and_go(count: int) -> Counter[str]:
             """Return the objects that existed while all clients were connected."""

@@ -24,14 +24,14 @@ def store() -> Waited:
 
 async def test_no_event_leaves_before_its_task_is_written_down(store: Waited) -> None:
     async with shared(store=store.store) as site:
-        gate = asyncio.Event()
+        release = asyncio.Event()
         client = await site.gateway.client()
         asked = asyncio.Event()
 
         async def waits() -> None:
             if site.agent.asked:
                 asked.set()
-                await gate.wait()
+                await release.wait()
 
         store.waits = waits
         body = json.dumps(
@@ -44,7 +44,7 @@ async def test_no_event_leaves_before_its_task_is_written_down(store: Waited) ->
         for _ in range(100):
             await asyncio.sleep(0)
         assert not piece.done()
-        gate.set()
+        release.set()
         first = await piece
         assert b'"task"' in first
         rest = first + await client.rest()

@@ -42,7 +42,7 @@ def at_once(call: Coroutine[Any, Any, T]) -> T:
     return cast("T", done.value.value)
 
 
-def standing(made: Limits, tenant: str, at: float = 0.0) -> RateLimitState | None:
+def rate_state(made: Limits, tenant: str, at: float = 0.0) -> RateLimitState | None:
     """Return a tenant's rate limit state after one more request; nothing is awaited while rates are not shared."""
     return at_once(made.arrive(tenant, at))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.a2a.fault import BodyTooLarge, ConcurrencyLimited, RateLimited, StreamsLimited
 from gateway.policy.limits import LimiterState, Limits, OverRate, Quota, RateLimitState, ratelimit_headers
-from tests.policy.admission import ACME, CRM, ERP, GLOBEX, admitted, at_once, limits, refusal, standing, waiting
+from tests.policy.admission import ACME, CRM, ERP, GLOBEX, admitted, at_once, limits, rate_state, refusal, waiting
 from tests.policy.simulated import now, run, settle
 from tests.table import for_each
 
@@ -20,22 +20,22 @@ from tests.table import for_each
 
 def test_who_is_not_limited_is_told_nothing() -> None:
     made, _ = limits({ACME: Quota(concurrency=1)})
-    assert standing(made, ACME) is None
-    assert standing(made, GLOBEX) is None
+    assert rate_state(made, ACME) is None
+    assert rate_state(made, GLOBEX) is None
     assert at_once(made.admit(GLOBEX, CRM, stream=True, now=0.0)) is None
 
 
 def test_each_request_is_charged_once_and_the_tenant_told_how_it_stands() -> None:
     made, hits = limits({ACME: Quota(requests=(3.0, 60.0))})
-    assert [standing(made, ACME) for _ in range(3)] == [RateLimitState(3, 60, left, 20.0) for left in (2, 1, 0)]
+    assert [rate_state(made, ACME) for _ in range(3)] == [RateLimitState(3, 60, left, 20.0) for left in (2, 1, 0)]
     with pytest.raises(OverRate) as refused:
-        standing(made, ACME, 5.0)
+        rate_state(made, ACME, 5.0)
     assert refused.value.retry_after == 15.0
     assert refused.value.state == RateLimitState(3, 60, 0, 15.0)
     assert refused.value.reason == "rate_limited"
     assert refused.value.message == "more requests than the 3 in 60 s that are allowed"
     assert hits == [("requests", "tenant", ACME)]
-    assert standing(made, ACME, 20.0) == RateLimitState(3, 60, 0, 20.0)
+    assert rate_state(made, ACME, 20.0) == RateLimitState(3, 60, 0, 20.0)
 
 
 @for_each(
@@ -60,11 +60,11 @@ def test_each_request_is_charged_once_and_the_tenant_told_how_it_stands() -> Non
 def test_a_rate_is_told_and_given(quota: Quota, replicas: int, told: tuple[int, int], burst: int) -> None:
     made, _ = limits({ACME: quota}, replicas=replicas)
     for left in range(burst - 1, -1, -1):
-        found = standing(made, ACME)
+        found = rate_state(made, ACME)
         assert found is not None
         assert (found.limit, found.window, found.remaining) == (*told, left)
     with pytest.raises(OverRate):
-        standing(made, ACME)
+        rate_state(made, ACME)
 
 
 RATE = re.compile(rb'"requests";q=\d{1,15};w=[1-9]\d{0,14}')
@@ -72,7 +72,7 @@ LEFT = re.compile(rb'"requests";r=\d{1,15};t=\d{1,15}')
 
 
 @for_each(
-    ("standing", "policy", "limit"),
+    ("rate_state", "policy", "limit"),
     [
         (RateLimitState(600, 60, 599, 0.1), b"q=600;w=60", b"r=599;t=1"),
         # Whole seconds, never too few; a hair above one is that one.
@@ -83,9 +83,9 @@ LEFT = re.compile(rb'"requests";r=\d{1,15};t=\d{1,15}')
     ],
 )  # fmt: skip
 def test_a_policy_and_a_limit_are_told_as_structured_fields(
-    standing: RateLimitState, policy: bytes, limit: bytes
+    rate_state: RateLimitState, policy: bytes, limit: bytes
 ) -> None:
-    told = dict(ratelimit_headers(standing))
+    told = dict(ratelimit_headers(rate_state))
     assert told == {b"ratelimit-policy": b'"requests";' + policy, b"ratelimit": b'"requests";' + limit}
     # RFC 9651 §4.1: a string, then parameters that are integers.
     assert RATE.fullmatch(told[b"ratelimit-policy"])
@@ -94,35 +94,35 @@ def test_a_policy_and_a_limit_are_told_as_structured_fields(
 
 def test_one_tenants_requests_are_not_anothers() -> None:
     made, _ = limits({ACME: Quota(requests=(1.0, 60.0)), GLOBEX: Quota(requests=(1.0, 60.0))})
-    standing(made, ACME)
-    assert standing(made, GLOBEX) is not None
+    rate_state(made, ACME)
+    assert rate_state(made, GLOBEX) is not None
 
 
 def test_each_tenant_that_is_not_named_has_its_own_and_is_counted_as_other() -> None:
     made, hits = limits({"*": Quota(requests=(1.0, 60.0), concurrency=1, queue=0), ACME: Quota()})
     for tenant in ("globex", "initech"):
-        assert standing(made, tenant) == RateLimitState(1, 60, 0, 60.0)
+        assert rate_state(made, tenant) == RateLimitState(1, 60, 0, 60.0)
         permit = admitted(made, tenant)
         with pytest.raises(OverRate):
-            standing(made, tenant, 0.0)
+            rate_state(made, tenant, 0.0)
         with pytest.raises(ConcurrencyLimited):
             at_once(made.admit(tenant, CRM, stream=False, now=0.0))
         permit.release()
     assert hits == [("requests", "tenant", "other"), ("concurrency", "tenant", "other")] * 2
-    assert standing(made, ACME) is None
+    assert rate_state(made, ACME) is None
 
 
 def test_of_tenants_that_are_not_named_those_quiet_longest_are_forgotten_first() -> None:
     made, _ = limits({"*": Quota(requests=(1.0, 60.0))}, most_unnamed=2)
-    standing(made, "first")
-    standing(made, "second")
+    rate_state(made, "first")
+    rate_state(made, "second")
     for tenant in ("second", "first"):
         with pytest.raises(OverRate):
-            standing(made, tenant, 0.0)
-    standing(made, "third")
+            rate_state(made, tenant, 0.0)
+    rate_state(made, "third")
     with pytest.raises(OverRate):
-        standing(made, "first", 0.0)
-    assert standing(made, "second") is not None
+        rate_state(made, "first", 0.0)
+    assert rate_state(made, "second") is not None
     assert len(made.unnamed_tenants) == 2
 
 
@@ -362,9 +362,9 @@ def test_tenants_that_wait_for_one_agent_are_served_by_their_weights() -> None:
 def test_of_several_processes_each_enforces_its_share() -> None:
     made, _ = limits({ACME: Quota(requests=(5.0, 60.0), concurrency=4, queue=0, streams=2)}, {}, replicas=2)
     # Told is what it is held to here, rather than what it might have elsewhere.
-    assert [standing(made, ACME) for _ in range(3)] == [RateLimitState(3, 60, left, 20.0) for left in (2, 1, 0)]
+    assert [rate_state(made, ACME) for _ in range(3)] == [RateLimitState(3, 60, left, 20.0) for left in (2, 1, 0)]
     with pytest.raises(OverRate, match="the 3 in 60 s") as refused:
-        standing(made, ACME, 0.0)
+        rate_state(made, ACME, 0.0)
     assert refused.value.state == RateLimitState(3, 60, 0, 20.0)
     permits = [admitted(made, stream=True), admitted(made)]
     with pytest.raises(ConcurrencyLimited):
@@ -461,25 +461,25 @@ def test_what_was_moved_is_owed_before_the_next_request() -> None:
     made, hits = limits({ACME: Quota(bandwidth=1000.0, requests=(10.0, 60.0))}, {CRM: Quota(bandwidth=500.0)})
     made.spend(ACME, CRM, 3000, 0.0)
     with pytest.raises(RateLimited) as refused:
-        standing(made, ACME, 0.0)
+        rate_state(made, ACME, 0.0)
     assert refused.value.retry_after == pytest.approx(2.0)
     with pytest.raises(RateLimited) as refused:
         at_once(made.admit(GLOBEX, CRM, stream=False, now=0.0))
     assert refused.value.retry_after == pytest.approx(5.0)
     assert hits == [("bandwidth", "tenant", ACME), ("bandwidth", "agent", CRM)]
     # None of its requests was charged.
-    assert standing(made, ACME, 2.5) == RateLimitState(10, 60, 9, 6.0)
+    assert rate_state(made, ACME, 2.5) == RateLimitState(10, 60, 9, 6.0)
     assert at_once(made.admit(GLOBEX, CRM, stream=False, now=5.5)) is None
 
 
 def test_what_is_not_limited_is_not_metered() -> None:
     made, _ = limits({ACME: Quota(concurrency=1), GLOBEX: Quota(bandwidth=1.0)}, {CRM: Quota(concurrency=1)})
     made.spend(ACME, CRM, 10**9, 0.0)
-    assert standing(made, ACME) is None
+    assert rate_state(made, ACME) is None
     admitted(made).release()
     made.configure({ACME: Quota(requests=(1.0, 60.0))}, {})
     made.spend(GLOBEX, CRM, 10**9, 0.0)
-    assert standing(made, GLOBEX) is None
+    assert rate_state(made, GLOBEX) is None
 
 
 # ---- Limits that change while calls are under way: new figures at once, nothing dropped, nothing forgotten -----------
@@ -496,7 +496,7 @@ def passing(limits: Limits, tenant: str = ACME, at: float = 0.0) -> int:
     passed = 0
     while True:
         try:
-            assert standing(limits, tenant, at) is not None
+            assert rate_state(limits, tenant, at) is not None
         except OverRate:
             return passed
         passed += 1

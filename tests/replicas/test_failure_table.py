@@ -1,7 +1,7 @@
 """The table of `docs/replicas.md`: what a call that went wrong counts as, and how often it is sent, row by row.
 
-Every row is played by a real server, over each operation that the row is about. Before each call both fuses have one
-failure, so that a failure, an answer and nothing can be told apart: more, none, one.
+Every row is played by a real server, over each operation that the row is about. Before each call both circuit
+breakers have one failure, so that a failure, an answer and nothing can be told apart: more, none, one.
 """
 
 import base64

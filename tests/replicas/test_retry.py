@@ -9,7 +9,7 @@ import pytest
 from gateway.a2a.operation import Operation
 from tests.support.gateway import CALL, JSON, agent, fronted, running
 from tests.support.grpc_agent import Asked, grpc_over
-from tests.support.grpc_gateway import standing
+from tests.support.grpc_gateway import grpc_fronted
 from tests.support.replicated import asks, count, get, named, replicated, sent
 from tests.support.scripted import Script, ScriptedBackend, Wire, answers_and_hangs, head, refused_port, whole
 from tests.support.undisturbed import undisturbed
@@ -251,7 +251,7 @@ async def test_an_agent_behind_grpc_is_told_what_is_left_of_the_callers_time() -
             await asyncio.sleep(0.5)
         await (asked.fail("UNAVAILABLE", "going away") if len(told) == 1 else asked.write(b"\x0a\x01t"))
 
-    async with standing(answers_the_second_time) as site:
+    async with grpc_fronted(answers_the_second_time) as site:
         assert (await site.client.ask(Operation.GET_TASK, patience=5)).code == "OK"
         (first, whole), (second, left) = told
         assert whole is not None

@@ -374,8 +374,8 @@ def test_what_is_explained_is_what_happens_and_every_rule_is_explained(found: tu
     made = table(*found)
     for key, tenant in itertools.product((None, "batch"), (None, "acme", "nobody")):
         endpoint = made.grpc_endpoint
-        knock = RoutingInput((), "", tenant, Principal("acme", method="jwt" if key is None else "api_key", key=key))
-        verdict, told = made.resolve(endpoint, knock), explain(made, endpoint, knock, everything=True, grpc=True)
+        given = RoutingInput((), "", tenant, Principal("acme", method="jwt" if key is None else "api_key", key=key))
+        verdict, told = made.resolve(endpoint, given), explain(made, endpoint, given, everything=True, grpc=True)
         assert (verdict.route, verdict.fault) == (told.route, told.fault)
         assert {one.rule.agent for one in told.candidates} == {each.name for each in found}
         assert [one.rule for one in told.candidates if one.taken] == ([] if verdict.route is None else [verdict.rule])
@@ -386,8 +386,8 @@ def test_what_is_explained_is_what_happens_and_every_rule_is_explained(found: tu
 
 
 def whys(found: Table, tenant: str | None = None) -> dict[tuple[str, int], str]:
-    knock = RoutingInput((), "", tenant, Principal("acme"))
-    told = explain(found, found.grpc_endpoint, knock, everything=True, grpc=True)
+    given = RoutingInput((), "", tenant, Principal("acme"))
+    told = explain(found, found.grpc_endpoint, given, everything=True, grpc=True)
     return {(one.rule.agent, one.rule.place.line): one.why for one in told.candidates}
 
 

@@ -32,7 +32,7 @@ SEND = b'{"message":{"messageId":"m","role":"ROLE_USER","parts":[]}}'
 
 # ---- What cannot be told apart -------------------------------------------------------------------------------------
 
-KNOCKS: list[tuple[str, str, bytes | None]] = [
+REQUESTS: list[tuple[str, str, bytes | None]] = [
     ("POST", "", CALL),
     ("POST", "", b"{"),
     ("POST", "", b""),
@@ -70,10 +70,10 @@ KNOCKS: list[tuple[str, str, bytes | None]] = [
 ]
 
 
-@for_each("knock", KNOCKS)
+@for_each("request_", REQUESTS)
 @for_each("who", ["a stranger", "globex"])
-async def test_an_agent_one_may_not_call_looks_like_no_agent(who: str, knock: tuple[str, str, bytes | None]) -> None:
-    method, rest, body = knock
+async def test_an_agent_one_may_not_call_looks_like_no_agent(who: str, request_: tuple[str, str, bytes | None]) -> None:
+    method, rest, body = request_
     async with guarded() as (gateway, backend):
         headers = [JSON] if who == "a stranger" else [JSON, bearer(who)]
         for extra in ([], [(b"A2A-Version", b"0.3")], [(b"Content-Encoding", b"gzip")]):
@@ -91,7 +91,7 @@ async def test_an_agent_one_may_not_call_looks_like_no_agent(who: str, knock: tu
 async def test_a_tenant_one_may_not_name_looks_like_no_tenant(who: str, shape: str) -> None:
     hidden = {"globex": "billing", "acme": "ledger"}[who]
 
-    async def knock(gateway: Running, tenant: str) -> Answer:
+    async def call_hidden(gateway: Running, tenant: str) -> Answer:
         if shape == "REST":
             return await gateway.post(f"/a2a/{tenant}/message:send", SEND, [bearer(who)])
         if shape == "java":
@@ -100,7 +100,7 @@ async def test_a_tenant_one_may_not_name_looks_like_no_tenant(who: str, shape: s
         return await gateway.post("/a2a", call, [bearer(who)])
 
     async with guarded() as (gateway, backend):
-        secretive, missing = await knock(gateway, hidden), await knock(gateway, "nothing")
+        secretive, missing = await call_hidden(gateway, hidden), await call_hidden(gateway, "nothing")
         assert secretive.anonymous == missing.anonymous
         assert missing.status == (404 if shape == "REST" else 200)
         assert missing.reasons == ["NO_ROUTE"]

@@ -1,6 +1,6 @@
 """A gateway that takes calls over HTTP and gRPC, in front of one scripted agent, and a client of gRPC in raw bytes.
 
-    async with standing(says(TASK)) as site:
+    async with grpc_fronted(says(TASK)) as site:
         told = await site.client.ask(Operation.GET_TASK)
 
 The agent is called `echo`: over HTTP that is its path, over gRPC its tenant.
@@ -198,7 +198,9 @@ async def fronting(
 
 
 @asynccontextmanager
-async def standing(answer: Answer, more: str = "", *, card: bytes | None = None, **given: Any) -> AsyncIterator[Site]:
+async def grpc_fronted(
+    answer: Answer, more: str = "", *, card: bytes | None = None, **given: Any
+) -> AsyncIterator[Site]:
     """A gateway in front of an agent over gRPC; `given` is as `fronting` takes it.
 
     Args:

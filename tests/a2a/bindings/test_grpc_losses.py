@@ -172,13 +172,13 @@ def test_an_id_that_a_name_cannot_carry_is_refused() -> None:
 )
 def test_a_card_has_the_members_of_its_message() -> None:
     agents = {"name": "A", "version": "1", "capabilities": {"stateTransitionHistory": True}}
-    portrait = sanitize(agents, Discretion())
+    sanitized = sanitize(agents, Discretion())
     served = Served((ServedInterface("gw.example:443", GRPC_0_3, "acme"),), schemes=("api_key",))
-    whole = rebuild(portrait, served)
+    whole = rebuild(sanitized, served)
     assert whole["capabilities"]["stateTransitionHistory"]
     assert whole["transportOptions"]["GRPC"]["scope"] == "acme"
     assert whole["securitySchemes"]["api_key"]["type"] == "apiKey"
-    tree = rebuild(portrait, served, Edition.inside(GRPC_0_3))
+    tree = rebuild(sanitized, served, Edition.inside(GRPC_0_3))
     told = old.AgentCard.FromString(grpc.write_answer(Operation.GET_EXTENDED_CARD, Version.V0_3, tree))
     assert MessageToDict(told)["securitySchemes"] == {
         "api_key": {"apiKeySecurityScheme": {"location": "header", "name": "X-API-Key"}}
