@@ -163,7 +163,7 @@ ROWS = (
         "R14",
         "SIGKILL for one of two workers",
         "the other serves; only the calls of the dead one are lost; another in its place in < 1 s",
-        ("tests/e2e/test_workers.py::test_one_that_is_killed_is_replaced_and_its_counts_stay",),
+        ("tests/e2e/test_workers.py::test_a_killed_worker_is_replaced_and_its_counts_stay",),
         ("tests/reload/test_supervisor.py",),
     ),
     Row(

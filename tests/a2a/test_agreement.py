@@ -206,7 +206,7 @@ def agree(call: Call, body: bytes, wanted: str | None, node: Node | None) -> Non
 
 
 @given(requests(), wanted_tenants)
-def test_what_is_forwarded_over_json_rpc_is_read_alike(node: Node | None, text: str, wanted: str | None) -> None:
+def test_requests_forwarded_over_json_rpc_are_read_alike(node: Node | None, text: str, wanted: str | None) -> None:
     body = text.encode("utf-8", "surrogatepass")
     try:
         call = jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(), b"", None)
@@ -221,7 +221,7 @@ def test_what_is_forwarded_over_json_rpc_is_read_alike(node: Node | None, text: 
 
 
 @given(sends(), wanted_tenants)
-def test_what_is_forwarded_over_rest_is_read_alike(node: Node | None, text: str, wanted: str | None) -> None:
+def test_requests_forwarded_over_rest_are_read_alike(node: Node | None, text: str, wanted: str | None) -> None:
     body = text.encode("utf-8", "surrogatepass")
     try:
         call = rest.read_call(PathCall(Operation.SEND_MESSAGE), body, b"", Version.V1_0)

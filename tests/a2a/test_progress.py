@@ -198,7 +198,7 @@ def test_a_null_error_beside_a_result_is_none() -> None:
         b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}", b'{"jsonrpc":"2.0","id":1,"result":"\xff"}',
     ],
 )  # fmt: skip
-def test_what_is_no_object_is_no_answer_and_tells_nothing(frame: bytes) -> None:
+def test_a_frame_that_is_no_object_tells_nothing(frame: bytes) -> None:
     assert read_progress(frame) is None
     assert read_bare(frame) is None
 
@@ -333,7 +333,7 @@ NO_ANSWERS = [
 
 
 @for_each("frame", NO_ANSWERS)
-def test_what_is_no_answer_is_refused(frame: bytes) -> None:
+def test_a_frame_that_is_no_answer_is_refused(frame: bytes) -> None:
     assert read_progress(frame, void=True) is None
 
 
@@ -493,19 +493,19 @@ def test_a_list_of_configurations_is_looked_through() -> None:
         {"task": WHOLE_TASK, "x": {"task": WHOLE_TASK, "task~": WHOLE_TASK}},
     ],
 )
-def test_what_is_free_is_not_looked_into(free: Any) -> None:
+def test_free_members_are_not_searched(free: Any) -> None:
     assert read_progress(answered(written(free))) is not None
     assert read_bare(written(free)) is not None
 
 
 @for_each("raw", [b"5", b'"x"', b"null", b"[]", b"[5,[{}],null]", b"{}", b' { "a" : 1 } '])
-def test_what_has_no_members_has_no_twins(raw: bytes) -> None:
+def test_a_value_without_members_has_no_duplicates(raw: bytes) -> None:
     assert not has_duplicates(raw)
     assert not has_duplicates(msgspec.Raw(raw.strip()))
 
 
 @for_each("raw", [b"", b"{", b"[1", b'{"a\xff":1}', b'{"\\ud800":1,"a":1}', b'{"a":' * 5000])
-def test_what_cannot_be_read_may_have_some(raw: bytes) -> None:
+def test_a_malformed_value_may_have_duplicates(raw: bytes) -> None:
     assert has_duplicates(raw)
 
 

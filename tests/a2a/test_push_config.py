@@ -44,7 +44,7 @@ READ = PushConfig(URL, "cfg-1", "task-7", "tok-123", "Bearer", "s3cret")
         {"url": URL, "authentication": {"scheme": "Bearer", "credentials": "x\ny"}},
     ],
 )
-def test_what_no_header_could_hold_is_refused_without_repeating_it(wrong: Tree) -> None:
+def test_values_that_no_header_can_hold_are_refused_without_being_repeated(wrong: Tree) -> None:
     with pytest.raises(BadParams) as refused:
         push_config.read(wrong)
     for value in ("elsewhere", "schlüssel", "x" * 20):

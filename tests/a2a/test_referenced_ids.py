@@ -70,14 +70,14 @@ def expected(file: str, dialect: Dialect) -> ReferencedIds:
 
 
 @for_each(("file", "name"), VECTORS)
-def test_what_the_vectors_name_is_found_in_every_dialect(file: str, name: str) -> None:
+def test_ids_of_the_vectors_are_found_in_every_dialect(file: str, name: str) -> None:
     call = call_of(vector(file)["request"][name], DIALECTS[name])
     assert referenced_ids(call) == expected(file, DIALECTS[name])
     assert named(call)
 
 
 @for_each("pair", pairs())
-def test_what_an_agent_is_asked_names_what_its_client_named(pair: list[Case]) -> None:
+def test_translated_calls_name_the_same_ids(pair: list[Case]) -> None:
     for case in pair:
         _names_what_its_client_named(case)
 
@@ -172,7 +172,7 @@ def test_a_send_of_0_1_names_its_task_and_its_session(
 
 
 @for_each("written", ['{"reference_task_ids_compat":["r"]}', '{"\\u0072eference_task_ids_compat":["r"]}'])
-def test_what_0_1_keeps_of_references_becomes_references(written: str) -> None:
+def test_references_kept_in_metadata_of_0_1_become_references(written: str) -> None:
     params = {"id": "t", "message": {"role": "user", "parts": [{"type": "text", "text": "hi"}], "metadata": {"k": 1}}}
     body = rpc("tasks/send", params).body.replace(b'{"k": 1}', written.encode())
     call = jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(), b"", None)
@@ -416,7 +416,7 @@ def test_no_task_is_overlooked(places: list[tuple[str, str]], method: str) -> No
 
 @for_each("wrong", [1, True, {}, [], ["t"], 1.5])
 @for_each("name", ["taskId", "task_id", "contextId", "context_id", "id", "sessionId", "session_id"])
-def test_what_is_no_string_where_an_id_stands_is_refused(name: str, wrong: object) -> None:
+def test_an_id_that_is_no_string_is_refused(name: str, wrong: object) -> None:
     with pytest.raises(BadParams):
         referenced_ids(rpc("message/send", {"message": SAID, name: wrong}))
     with pytest.raises(BadParams):
@@ -430,7 +430,7 @@ def test_what_is_no_string_where_an_id_stands_is_refused(name: str, wrong: objec
 
 @for_each("wrong", ["r", {}, [1], [None], ["r", {}], 1, True])
 @for_each("name", ["referenceTaskIds", "reference_task_ids"])
-def test_what_is_no_list_of_references_is_refused(name: str, wrong: object) -> None:
+def test_references_that_are_no_list_are_refused(name: str, wrong: object) -> None:
     with pytest.raises(BadParams, match=name):
         referenced_ids(rpc("message/send", {"message": {**SAID, name: wrong}}))
 

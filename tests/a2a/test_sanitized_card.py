@@ -201,7 +201,7 @@ def test_of_an_agent_with_very_many_interfaces_every_host_is_an_upstream_host() 
     assert found.description.split() == [REMOVED] * 200
 
 
-def test_what_cannot_be_dialled_is_no_upstream_host() -> None:
+def test_undialable_hosts_are_not_removed_from_texts() -> None:
     said = {"url": "http://a\ufdd0b:1/", "additionalInterfaces": [{"url": f"http://{'x' * 300}.y/"}]}
     found = sanitized(said, description="a b", skills=[{"id": "a", "tags": ["b"]}])
     assert (found.description, found.skills[0]["tags"]) == ("a b", ["b"])

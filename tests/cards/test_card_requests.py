@@ -93,7 +93,7 @@ DUAL = [
 ]
 
 
-async def test_who_asks_for_1_0_gets_a_card_of_1_0_alone() -> None:
+async def test_a_request_for_1_0_gets_a_card_of_1_0_alone() -> None:
     card = card_of("http://127.0.0.1/", "JSONRPC 1.0", "JSONRPC 0.3", capabilities={"stateTransitionHistory": True})
     async with ScriptedBackend(agent(answers(whole(RESULT)), card)) as backend:
         text = f"{keys(one='acme')}{LISTENS}\ntenants: {{ acme: ['*'] }}\nagents: {{ echo: '{backend.url}' }}\n"

@@ -156,7 +156,7 @@ async def test_no_cookie_is_kept(client: httpx.AsyncClient) -> None:
     assert "cookie" not in hostile.asked[1].headers
 
 
-async def test_nobody_there_is_no_exception(client: httpx.AsyncClient) -> None:
+async def test_an_unreachable_agent_raises_no_exception(client: httpx.AsyncClient) -> None:
     async with agent(always(b"")) as gone:
         url = gone.url
     source = CardSource(CardPlace(url), client)

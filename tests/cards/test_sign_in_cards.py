@@ -117,7 +117,7 @@ async def test_at_a_pattern_of_hosts_the_card_shows_the_host_that_was_asked() ->
                 assert named(answer) == "eu.agents.test"
 
 
-async def test_where_nobody_can_sign_in_nothing_is_different() -> None:
+async def test_cards_are_unchanged_without_sign_in() -> None:
     card = card_of("http://127.0.0.1/", "JSONRPC 1.0")
     async with (
         ScriptedBackend(agent(answers(whole(RESULT)), card)) as backend,

@@ -133,7 +133,7 @@ async def test_every_form_is_verified() -> None:
         assert (await verified({**card, "signatures": [jws(payload)]}))["name"] == card["name"]
 
 
-async def test_what_the_gateway_signs_it_verifies() -> None:
+async def test_the_gateway_verifies_its_own_signatures() -> None:
     body = json.dumps({**CARD, "url": "http://agent.test/rpc"}).encode()
     card = json.loads(sign(body, KEY, "https://gw.test/.well-known/jwks.json"))
     assert (await verified(card))["name"] == "Scripted"

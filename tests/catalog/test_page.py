@@ -333,7 +333,7 @@ def test_requests_are_followed_live_and_filtered(site: Site, visit: Visits) -> N
 
 
 @pytest.mark.long
-def test_it_is_dark_where_the_system_is_and_where_the_button_says(site: Site, visit: Visits) -> None:
+def test_the_theme_follows_the_system_and_the_button(site: Site, visit: Visits) -> None:
     def back(page: Page) -> str:
         return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
 
@@ -412,7 +412,7 @@ def test_a_hostile_card_stays_a_text(site: Site, visit: Visits) -> None:
 
 
 @pytest.mark.long
-def test_it_works_below_a_prefix(site: Site, visit: Visits) -> None:
+def test_the_page_works_below_a_prefix(site: Site, visit: Visits) -> None:
     with below_prefix(site.admin, "/ops/gw") as url:
         page = visit().page
         requested: list[str] = []

@@ -214,7 +214,7 @@ def _pasted(command: str, cwd: Path) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_what_init_writes_can_be_checked_served_and_talked_to(tmp_path: Path, ending: signal.Signals) -> None:
+def test_the_file_of_init_can_be_checked_and_served(tmp_path: Path, ending: signal.Signals) -> None:
     with serving() as url:
         run("init", f"{url}/echo", "-o", "gateway.yaml", cwd=tmp_path)
         text = (tmp_path / "gateway.yaml").read_text()

@@ -285,7 +285,7 @@ def test_the_exit_code_says_what_was_found() -> None:
     assert CheckReport(of(FAILING), (DOWN,)).code == 1
 
 
-def test_what_so_many_workers_cannot_serve_is_an_error_at_its_line() -> None:
+def test_settings_that_several_workers_cannot_share_are_errors() -> None:
     of_one = of("version: 1\ngateway: { state: memory }\ndefaults: { isolation: tenant }\n" + GOOD.partition("\n")[2])
     assert CheckReport(of_one).code == 0
     divided = CheckReport(of_one, workers=2)

@@ -37,7 +37,7 @@ def test_a_file_that_has_problems_elsewhere_still_says_where(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("text", ["gateway: { admin: '127.0.0.1:0' }\n", "gateway: { admin: nowhere }\n", "{\n"])
-def test_where_only_the_gateway_knows_its_port_the_address_is_asked_for(tmp_path: Path, text: str) -> None:
+def test_a_port_picked_by_the_system_needs_the_url_option(tmp_path: Path, text: str) -> None:
     with pytest.raises(CommandFailed, match="--url"):
         url_of(tmp_path, text)
 

@@ -31,7 +31,7 @@ def test_the_agent_and_the_line_of_its_match_are_told() -> None:
     assert text.startswith("200 billing at https://billing.example.com\n  by gateway.yaml:10\n")
 
 
-def test_where_nobody_answers_the_reason_is_told() -> None:
+def test_a_path_without_an_agent_shows_the_reason() -> None:
     assert as_text(explain_route(EXAMINED, Inquiry(path="/nothing", as_="acme"))).startswith("404 no_route\n")
 
 

@@ -70,7 +70,7 @@ def test_an_authority_that_is_over_is_told(tmp_path: Path) -> None:
     assert told(checked(tmp_path, authority=authority, today=end + DAY)) == [fact]
 
 
-def test_what_cannot_come_where_all_show_a_certificate_is_told(tmp_path: Path) -> None:
+def test_callers_without_a_required_certificate_are_reported(tmp_path: Path) -> None:
     required = ", require: true"
     assert told(checked(tmp_path, mtls=required)) == []
     fact = "error: callers without a credential are let in by `gateway.anonymous`, and get no connection"

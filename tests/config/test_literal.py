@@ -104,7 +104,7 @@ def test_a_reference_to_a_secret_is_none(
         agent(f"backend: '{SCHEME}', card: '{SCHEME}/card.json?version=2'"),
     ],
 )
-def test_what_is_no_secret_is_not_told(text: str) -> None:
+def test_values_that_are_no_secrets_are_not_reported(text: str) -> None:
     assert found(text) == []
 
 

@@ -36,7 +36,7 @@ def told(running: str, written: str, *, has_store: bool = True) -> tuple[list[tu
         ("push: { mode: relay }", "", "push.mode"),
     ],
 )
-def test_what_is_opened_once_waits(running: str, written: str, path: str) -> None:
+def test_settings_of_opened_resources_wait_for_a_restart(running: str, written: str, path: str) -> None:
     waiting, _ = told(running, written)
     assert path in [each for each, _ in waiting]
 
@@ -55,7 +55,7 @@ def test_all_else_does_not(written: str) -> None:
     assert told("", written)[0] == []
 
 
-def test_it_is_told_where_it_stands_and_runs_as_it_did() -> None:
+def test_a_waiting_setting_is_told_with_its_place_and_keeps_its_value() -> None:
     waiting, (listen, *_) = told("gateway: { listen: '127.0.0.1:1' }", "gateway:\n  listen: 127.0.0.1:2\n")
     assert waiting == [("gateway.listen", 4)]
     assert listen == ("127.0.0.1:1",)

@@ -39,7 +39,7 @@ def told(text: str) -> str:
     )
 
 
-def test_what_a_variable_holds_is_filled_in() -> None:
+def test_values_of_variables_are_filled_in() -> None:
     filling = Interpolation({"HOST": "example.com", "EMPTY": ""})
     assert filling.fill("https://${HOST}/${PATH:-a}/${EMPTY:-b}/${EMPTY}$${HOST}$HOST", Path()) == (
         "https://example.com/a/b/${HOST}$HOST",

@@ -25,7 +25,7 @@ from tests.table import for_each
          "1.5 is nothing that a claim is compared with", "write a text"),
     ],
 )  # fmt: skip
-def test_what_a_model_refuses_is_told_in_the_operators_words(text: str, fact: str, remedy: str) -> None:
+def test_errors_of_the_model_are_told_in_the_operators_words(text: str, fact: str, remedy: str) -> None:
     found = examined(f"version: 1\n{text}\n", {"YES": "yes"}).errors
     assert fact in [problem.fact for problem in found]
     assert any(problem.remedy.startswith(remedy) for problem in found)

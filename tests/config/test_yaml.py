@@ -82,7 +82,7 @@ def test_the_first_of_duplicate_keys_is_kept_and_the_second_read_to_its_end() ->
         ("a: " + "[" * DEEPEST + "]" * DEEPEST, (1, 35, f"mappings and lists nest deeper than {DEEPEST} levels")),
     ],
 )
-def test_what_yaml_could_mean_otherwise_is_refused_at_its_place(text: str, expected: tuple[int, int, str]) -> None:
+def test_ambiguous_yaml_is_refused_at_its_place(text: str, expected: tuple[int, int, str]) -> None:
     assert expected in told(text)
 
 

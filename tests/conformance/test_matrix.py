@@ -115,7 +115,7 @@ def test_a_client_of_another_dialect_is_told_what_those_of_the_agents_own_are(
     ] == []
 
 
-def test_what_came_of_the_direct_runs_names_no_address_and_no_task(tmp_path: Path) -> None:
+def test_results_of_direct_runs_name_no_address_and_no_task(tmp_path: Path) -> None:
     text = DIRECT.read_text()
     assert "127.0.0.1" not in text
     assert "timestamp" not in text

@@ -15,7 +15,7 @@ def test_its_label_has_the_version() -> None:
         assert f"org.opencontainers.image.{label}=" in DOCKERFILE
 
 
-def test_what_is_copied_is_not_ignored_and_is_installed_by_hash() -> None:
+def test_copied_files_are_not_ignored_and_installs_check_hashes() -> None:
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     copied = set(" ".join(re.findall(r"^COPY (?!--from)(.*) \S+$", DOCKERFILE, re.MULTILINE)).split())
     assert copied == allowed

@@ -180,7 +180,7 @@ async def status_of(front: Front, length: str, body: bytes) -> bytes:
 
 
 @every_program
-async def test_what_is_beyond_the_limit_is_refused(program: str, tmp_path: Path) -> None:
+async def test_bodies_beyond_the_limit_are_refused(program: str, tmp_path: Path) -> None:
     async with standing(program, tmp_path) as here, calling(here, "GRPC") as (_, unary, _):
         # Of the chunks all but the end, which nobody waits for.
         chunks = b"%x\r\n%b\r\n1\r\n.\r\n" % (BODY_LIMIT, bytes(BODY_LIMIT))

@@ -102,7 +102,7 @@ async def test_they_serve_one_address_and_tell_of_one_gateway(fleet: str, tmp_pa
         assert all(f"\n{name} " in text for name in ("process_resident_memory_bytes", "process_cpu_seconds_total"))
 
 
-async def test_one_that_is_killed_is_replaced_and_its_counts_stay(fleet: str, tmp_path: Path) -> None:
+async def test_a_killed_worker_is_replaced_and_its_counts_stay(fleet: str, tmp_path: Path) -> None:
     async with workers(fleet, tmp_path) as process, client() as http:
         for _ in range(20):
             await http.post(process.url + "/echo", json=SEND)
@@ -129,7 +129,7 @@ async def test_one_that_is_killed_is_replaced_and_its_counts_stay(fleet: str, tm
         await counted(process, 20 + len(answers))
 
 
-async def test_one_that_is_killed_takes_no_calls_of_grpc_with_it(fleet: str, tmp_path: Path) -> None:
+async def test_a_killed_worker_ends_no_grpc_calls_of_others(fleet: str, tmp_path: Path) -> None:
     configuration = site(fleet)
     configuration["gateway"]["listen_grpc"] = "127.0.0.1:0"
     request = ParseDict({"tenant": "echo", "message": MESSAGE}, SendMessageRequest())

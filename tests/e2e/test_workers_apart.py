@@ -58,7 +58,7 @@ async def test_each_knows_whose_the_tasks_of_the_other_are(agent: Agent, tmp_pat
                 await check_apart(acme, globex, agent, tasks)
 
 
-async def test_what_clients_have_seen_is_theirs_after_one_was_killed_among_sends(agent: Agent, tmp_path: Path) -> None:
+async def test_owners_survive_a_worker_killed_among_sends(agent: Agent, tmp_path: Path) -> None:
     async with (
         workers(configuration(agent, tmp_path), tmp_path) as process,
         callers(process, ACME, GLOBEX) as parties,

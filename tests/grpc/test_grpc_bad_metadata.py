@@ -204,7 +204,7 @@ async def test_a_hidden_agent_is_told_from_a_missing_one_by_nothing() -> None:
         assert site.reached == []
 
 
-async def test_who_may_call_nobody_hears_the_same_wherever_it_asks() -> None:
+async def test_a_caller_without_agents_gets_the_same_answer_everywhere() -> None:
     async with tenants() as site:
         heard = [
             await site.ask(body, key("nobody"), authority=authority)

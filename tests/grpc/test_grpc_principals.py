@@ -68,7 +68,7 @@ async def test_calls_that_are_open_at_once_are_told_apart() -> None:
             assert name == ("one" if body == TO_ACME else "two")
 
 
-async def test_who_keeps_guessing_is_looked_at_no_more_and_disturbs_nobody() -> None:
+async def test_repeated_guesses_are_refused_unread_and_disturb_no_caller() -> None:
     guesses = SETTINGS.replace("auth:\n", "auth:\n  verification: { failures: 3/min }\n")
     async with tenants(settings=guesses) as site:
         assert (await site.ask(TO_ACME, key("acme"))).code == "OK"
@@ -96,7 +96,7 @@ async def test_a_proxy_that_is_trusted_says_where_a_caller_is() -> None:
 # ---- What it may call ------------------------------------------------------------------------------------------------
 
 
-async def test_what_an_agent_does_not_offer_is_refused_in_every_service() -> None:
+async def test_methods_that_an_agent_does_not_offer_are_refused_in_every_service() -> None:
     async with tenants(more="methods: [GetTask]") as site:
         for operation in Operation:
             if operation is Operation.GET_CARD:

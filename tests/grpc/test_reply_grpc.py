@@ -167,7 +167,7 @@ async def no_answer(site: Site) -> None:
 CHALLENGE = bytes(Status(code=16, message="who is 10.0.0.7").SerializeToString())
 
 
-async def test_what_is_no_message_of_the_method_reaches_nobody() -> None:
+async def test_a_malformed_reply_does_not_reach_the_client() -> None:
     """A challenge neither: what the agent does not accept is what the gateway showed."""
     async with grpc_fronted(says(), backend=SPEAKS_1_0) as site:
         for answer in (
@@ -288,7 +288,7 @@ async def unreached(gateway: Running, told: Told, reason: str, codes: tuple[str,
         assert hides_addresses(answer, *more)
 
 
-async def test_nobody_is_told_where_an_agent_is_that_is_not_there() -> None:
+async def test_an_unreachable_agents_address_is_hidden() -> None:
     port = refused_port()
     text = f"gateway: {{ {LISTENS} }}\nagents: {{ echo: 'grpc://127.0.0.1:{port}' }}"
     async with running(text) as gateway, dialled(gateway) as client:
@@ -296,7 +296,7 @@ async def test_nobody_is_told_where_an_agent_is_that_is_not_there() -> None:
         await unreached(gateway, told, "UPSTREAM_CONNECT", ("UNAVAILABLE", 502), str(port))
 
 
-async def test_nobody_is_told_where_an_agent_is_that_leaves() -> None:
+async def test_the_address_of_an_agent_that_disconnects_is_hidden() -> None:
     async with grpc_fronted(hangs()) as site:
         answer = asyncio.ensure_future(site.client.ask(Operation.GET_TASK))
         await site.asked()

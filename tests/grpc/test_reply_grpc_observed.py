@@ -64,7 +64,7 @@ async def test_a_call_is_counted_and_logged_by_how_it_ended(name: str) -> None:
         assert rejected == (2 if over_rpc == -32006 else 0)
 
 
-async def test_what_an_answer_tells_of_its_task_is_logged_and_counted() -> None:
+async def test_the_task_of_an_answer_is_logged_and_counted() -> None:
     async with grpc_fronted(says(SENT)) as site:
         await site.client.ask(Operation.SEND_MESSAGE)
         line = await site.gateway.line()

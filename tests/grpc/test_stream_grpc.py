@@ -200,7 +200,7 @@ async def test_an_agent_challenges_nobody_in_the_middle_of_a_stream_either() -> 
         assert b"10.0.0.7" not in body
 
 
-async def test_what_is_no_message_of_a_stream_ends_it() -> None:
+async def test_a_malformed_message_ends_a_stream() -> None:
     async with grpc_fronted(hangs(FIRST, b"<html>10.0.0.7"), backend=SPEAKS_1_0) as site:
         told = await site.client.stream(STREAM).end()
         assert (told.messages, told.code) == ((FIRST,), "INTERNAL")

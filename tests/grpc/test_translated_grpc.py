@@ -134,7 +134,7 @@ async def test_of_the_headers_of_an_agent_only_those_of_a2a_become_metadata() ->
         [],
     ],
 )
-async def test_what_does_not_fit_the_schema_is_no_answer(tree: Any) -> None:
+async def test_a_result_that_does_not_fit_the_schema_is_refused(tree: Any) -> None:
     async with speaking(plays(result(tree)), "jsonrpc 1.0") as (_, client):
         told = await client.ask(GET, ASKED)
         assert (told.messages, told.code) == ((), "INTERNAL")

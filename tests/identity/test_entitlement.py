@@ -47,7 +47,7 @@ def test_a_key_stands_as_the_file_has_it_now_and_until_its_end() -> None:
         (ANONYMOUS_TENANT, "/"),
     ],
 )
-def test_who_cannot_be_proven_to_be_that_any_more_is_nobody(tenant: str, principal: str) -> None:
+def test_principals_without_proof_are_not_entitled(tenant: str, principal: str) -> None:
     assert proven(tenant, principal) is None
 
 
@@ -117,7 +117,7 @@ def test_a_certificate_still_proves_what_its_names_do_now() -> None:
         (False, "acme", "corp/ann", False),
     ],
 )
-def test_where_callers_without_a_credential_are_admitted_the_anonymous_stands(
+def test_the_anonymous_stays_entitled_if_anonymous_callers_are_allowed(
     tenant: str, principal: str, *, asks: bool, stands: bool
 ) -> None:
     now = Entitlement(AUTH.as_settings() if asks else None, anonymous=True)
@@ -160,7 +160,7 @@ def test_the_end_of_a_key_that_was_known_when_it_was_shown_ends_nothing() -> Non
         Principal(ANONYMOUS_TENANT),
     ],
 )
-def test_what_the_file_does_not_accept_any_more_proves_nothing(principal: Principal) -> None:
+def test_credentials_removed_from_the_file_prove_nothing(principal: Principal) -> None:
     assert again(principal) is None
 
 
@@ -243,7 +243,7 @@ def test_whom_a_client_spoke_for_stands_as_long_as_it_is_trusted(*, trusted: boo
     assert owner.who == found.who
 
 
-def test_what_is_on_a_certificate_is_known_while_its_call_goes_on() -> None:
+def test_claims_of_a_certificate_last_as_long_as_its_call() -> None:
     now = of_clients()
     caller = Principal("acme", SAN[0], "mtls", "mtls", claims={"san": SAN, "subject": "CN=x", "client": "was"})
     found = now.of_caller(caller, 0.0)

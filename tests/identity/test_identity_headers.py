@@ -127,14 +127,14 @@ async def test_a_trusted_client_speaks_for_no_other_tenant(tmp_path: Path) -> No
         [(SUBJECT, "å".encode())],
     ],
 )
-async def test_what_names_nobody_is_refused(tmp_path: Path, said: list[tuple[bytes, bytes]]) -> None:
+async def test_identity_headers_without_a_name_are_refused(tmp_path: Path, said: list[tuple[bytes, bytes]]) -> None:
     async with trusting(tmp_path) as (site, _, backend, mine):
         answer = await site.post(mine, said)
         assert answer.json["error"]["code"] == -32600
         assert backend.requests == []
 
 
-async def test_what_is_spelled_otherwise_or_is_of_the_connection_is_dropped(tmp_path: Path) -> None:
+async def test_misspelled_and_hop_by_hop_identity_headers_are_dropped(tmp_path: Path) -> None:
     async with trusting(tmp_path) as (site, _, backend, mine):
         for said in (
             [(b"X_A2A_Subject", b"alice"), (b"X_A2A_Tenant", b"globex")],

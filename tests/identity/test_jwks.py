@@ -172,7 +172,7 @@ def test_discovery_leads_nowhere_else(changes: dict[str, object]) -> None:
 
 
 @for_each("document", [b"", b"<html>", b"[]", b"{}", b"[" * 100_000])
-def test_what_is_no_discovery_document_leads_nowhere(document: bytes) -> None:
+def test_a_malformed_discovery_document_gives_no_keys(document: bytes) -> None:
     keys = discovered()
     keys.documents[DISCOVERY] = document
     assert not keys.read()

@@ -41,7 +41,7 @@ def test_names_issuer_and_end_are_read() -> None:
 
 
 @for_each("der", [b"", b"\x30\x00", b"nothing of the kind"])
-def test_what_cannot_be_read_is_nobodys(der: bytes) -> None:
+def test_an_unreadable_certificate_belongs_to_no_client(der: bytes) -> None:
     found = read_certificate(der)
     assert (found.uris, found.dns, found.common_names) == ((), (), ())
     with pytest.raises(AuthInvalid):
@@ -87,7 +87,7 @@ def test_a_refusal_is_told_again_and_names_the_certificate_to_operators_only() -
         assert told.value.detail == "no entry of auth.mtls.clients fits spiffe://other.test/acme/x"
 
 
-def test_who_is_vouched_for_no_longer_has_to_connect_again() -> None:
+def test_a_client_with_a_void_certificate_has_to_connect_again() -> None:
     certificates = Certificates(MTLS, 10)
     shown = certificate(ACME)
     assert certificates.find(shown, 0.0).tenant == "acme"

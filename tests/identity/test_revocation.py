@@ -103,7 +103,7 @@ def last_words(said: bytes) -> str:
 
 
 @pytest.mark.parametrize("how", REVOKED)
-async def test_who_is_shut_out_hears_why_at_once_and_nothing_more(how: str, tmp_path: Path) -> None:
+async def test_a_revoked_client_gets_the_reason_at_once_and_nothing_more(how: str, tmp_path: Path) -> None:
     text, reason = REVOKED[how]
     async with two_streams(tmp_path) as (site, held, acme, globex):
         await site.rewrite(text)

@@ -218,7 +218,7 @@ def test_an_alert_is_told_by_its_kind(
     assert kind(error) == f"{type(error).__name__} (TLS: {failure})"
 
 
-def test_what_is_not_tls_has_no_word_of_tls_and_no_text_of_the_peers() -> None:
+def test_other_errors_get_no_tls_reason_and_no_text_of_the_peer() -> None:
     assert tls_failure(ConnectionResetError("secret")) is None
     assert tls_failure(ConnectionResetError("secret"), connecting=True) is TlsFailure.ENDED
     assert tls_failure(ConnectionRefusedError("secret"), connecting=True) is None

@@ -82,7 +82,7 @@ async def test_the_log_level_is_changed_while_the_gateway_runs(gateway: Running)
         assert logging.getLogger("gateway").isEnabledFor(logging.DEBUG) is (level == "debug")
 
 
-async def test_who_may_not_change_the_level_does_not(gateway: Running) -> None:
+async def test_unauthorized_requests_do_not_change_the_log_level(gateway: Running) -> None:
     before = logging.getLogger().level
     body = b'{"level": "debug"}'
     assert (await put(gateway, body)).status == 401

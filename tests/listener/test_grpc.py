@@ -56,7 +56,7 @@ async def test_methods_of_a2a_are_answered_by_the_pipeline() -> None:
         SEND + "/",
     ],
 )
-async def test_what_is_no_method_is_told_so_and_logged(path: str) -> None:
+async def test_an_unknown_method_is_refused_and_logged(path: str) -> None:
     async with fronting() as front, front.channel() as channel:
         error = await refused(channel.unary_unary(path)(b"", timeout=10))
         assert (error.code(), error.details()) == (grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
@@ -271,7 +271,7 @@ async def test_another_limit_on_messages_holds_for_the_next_connection_and_open_
         assert await call.code() is grpc.StatusCode.OK
 
 
-async def test_who_is_told_to_go_elsewhere_finishes_its_calls() -> None:
+async def test_a_drained_connection_finishes_its_calls() -> None:
     async with fronting(streams) as front, front.channel() as channel:
         call = channel.unary_stream(STREAM)(b"")
         assert await call.read() == b"first"

@@ -139,7 +139,7 @@ def test_another_head_is_not_known() -> None:
 
 
 @given(st.binary(max_size=12), st.sampled_from([b"", b"Content-Length: 12\r\n", b"Transfer-Encoding: chunked\r\n"]))
-def test_what_is_known_again_is_what_would_be_read(middle: bytes, framing: bytes) -> None:
+def test_a_recognised_head_equals_the_parsed_one(middle: bytes, framing: bytes) -> None:
     first = b"POST / HTTP/1.1\r\nHost: x\r\n" + framing + b"\r\n"
     other = first.replace(b"12", middle) if b"12" in framing else first[:-2] + middle + b"\r\n"
     found = Again(first, head_of(first)).read(other)

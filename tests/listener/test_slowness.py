@@ -114,7 +114,7 @@ async def test_a_body_that_comes_fast_enough_takes_as_long_as_it_takes(monkeypat
 
 
 @undisturbed(0.1)
-async def test_who_is_not_read_yet_is_not_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_is_not_read_yet_is_not_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incoming, "RATE_FROM", 0.05)
 
     async def waits(front: Front, head: Head, wire: ClientResponder) -> None:
@@ -183,7 +183,7 @@ async def large_pieces(front: Front, head: Head, wire: ClientResponder) -> None:
 
 @for_each("serve", [big, long_stream, nowait_stream, large_pieces])
 @undisturbed(0.2)
-async def test_what_waits_for_a_client_that_never_reads_is_bounded_and_its_connection_ends(serve: Any) -> None:
+async def test_the_write_buffer_is_bounded_and_a_stalled_connection_ends(serve: Any) -> None:
     limits = limited(write_stall=0.5)
     async with fronting(serve, limits) as front:
         async with slow_client(front, GET):

@@ -140,7 +140,7 @@ async def test_an_error_may_be_the_only_event() -> None:
         assert await host.ask("message/stream") == {"error": {"code": -1}}
 
 
-async def test_what_breaks_off_is_an_error() -> None:
+async def test_a_broken_off_answer_is_an_error() -> None:
     async def serve(head: Head, wire: Responder) -> None:
         wire.open(200, EVENTS)
         await wire.write(event(1, {"task": {"id": "t"}}))
@@ -191,7 +191,7 @@ async def test_notifications_and_answers_are_not_answered(caplog: pytest.LogCapt
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
 
 
-async def test_what_is_no_call_is_for_the_line_to_refuse() -> None:
+async def test_malformed_calls_are_refused_by_the_pipeline() -> None:
     bodies = []
 
     async def serve(head: Head, wire: Responder) -> None:
@@ -332,7 +332,7 @@ async def test_text_that_is_not_utf_8_does_not_end_the_reading() -> None:
         assert [(await host.answer(queue))["id"] for _ in range(2)] == [1, 1]
 
 
-async def test_what_is_no_frame_is_told_and_ends_the_reading() -> None:
+async def test_a_bad_frame_is_reported_and_ends_the_reading() -> None:
     source, says = os.pipe()
     hears, target = os.pipe()
     background = Background()

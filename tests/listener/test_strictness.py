@@ -279,7 +279,7 @@ async def test_other_versions_and_forms_are_refused(line: bytes, status: int) ->
 @for_each(
     "data", [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\x00", b"SSH-2.0-x\r\n", b"GET /\r\n", b"{", b"\x80"]
 )
-async def test_what_is_no_http_is_told_so_at_once(data: bytes) -> None:
+async def test_bytes_that_are_no_http_are_refused_at_once(data: bytes) -> None:
     async with fronting() as front:
         client = await front.client()
         await client.send(data)

@@ -118,7 +118,7 @@ async def test_a_write_does_not_wait_where_the_peer_reads_slowly() -> None:
         assert await one.rest() == flood + b"end"
 
 
-async def test_what_is_flushed_before_the_close_arrives() -> None:
+async def test_flushed_bytes_arrive_before_the_close() -> None:
     batch = WriteBatch()
     async with line() as one:
         batch.write(one.transport, b"bye")

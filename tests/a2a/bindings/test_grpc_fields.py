@@ -137,7 +137,7 @@ def test_a_configuration_is_not_named_by_its_task_alone(name: str) -> None:
 
 
 @given(IDS, IDS)
-def test_what_is_written_is_read_again(task: str, config: str) -> None:
+def test_written_resource_names_are_read_again(task: str, config: str) -> None:
     params = {"id": task, "historyLength": 1}
     for method in methods(Version.V0_3):
         operation = method.operation
@@ -170,7 +170,7 @@ def call_with(operation: Operation, version: Version, *, more: bytes = b"", **me
 
 @for_each("name", ["tasks/u", "t", "u", "tasks/u/pushNotificationConfigs/x", "tasks/t/x"])
 @for_each("parent", ["tasks/t", ""])
-def test_what_is_created_has_no_name_of_another_task(parent: str, name: str) -> None:
+def test_a_created_config_cannot_name_another_task(parent: str, name: str) -> None:
     """Servers differ in which of the two they follow."""
     with pytest.raises(BadParams, match="another task"):
         call_with(CREATE, V0_3, parent=parent, config={"name": name})
@@ -193,7 +193,7 @@ def test_a_push_configuration_of_0_3_has_no_place_for_another_webhook() -> None:
 # ---- Another context -------------------------------------------------------------------------------------------------
 
 
-def test_what_names_no_context_stays_the_message_that_it_is() -> None:
+def test_a_message_without_a_context_is_unchanged() -> None:
     for call in (
         call_with(Operation.SEND_MESSAGE, V1_0, message={"task_id": "t"}),
         call_with(Operation.SEND_MESSAGE, V0_3),
@@ -278,7 +278,7 @@ def test_a_mark_in_bytes_is_none() -> None:
     assert without(event, Operation.SEND_STREAMING_MESSAGE, V1_0, event=True) == event
 
 
-def test_what_is_no_answer_is_refused() -> None:
+def test_a_malformed_answer_is_refused() -> None:
     with pytest.raises(UpstreamProtocol):
         without(b"\x0a\xff" + MARK.encode(), Operation.GET_TASK, V1_0, event=False)
 
@@ -376,7 +376,7 @@ def test_a_task_that_names_nothing_tells_nothing_of_itself() -> None:
 
 
 @for_each("method", BY_PATH.values())
-def test_what_is_no_such_message_is_told_from_what_tells_nothing(method: GrpcMethod) -> None:
+def test_a_malformed_message_differs_from_one_without_progress(method: GrpcMethod) -> None:
     for message in (b"\xff", b"\x0a\x05a", b"{}"):
         assert grpc_fields.read_progress(method.operation, method.version, message) is None
     if method.operation not in TOLD:

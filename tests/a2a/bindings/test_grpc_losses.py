@@ -112,7 +112,7 @@ def test_a_null_is_nothing_but_where_any_value_may_stand() -> None:
     "gRPC",
     "dropped, which means the same; not a part's content, nor in 1.0 historyLength and includeArtifacts",
 )
-def test_what_is_empty_is_nothing_but_where_it_has_presence() -> None:
+def test_empty_members_are_lost_unless_they_have_presence() -> None:
     empty = {"acceptedOutputModes": [], "returnImmediately": False, "historyLength": 0}
     sent = asked({**saying(text=""), "configuration": empty})
     assert sent.message.parts[0].HasField("text")
@@ -129,13 +129,13 @@ def test_moments_are_in_utc() -> None:
 
 
 @row("timestamp that is no ISO 8601", "gRPC", "dropped")
-def test_what_is_no_moment_is_dropped() -> None:
+def test_a_malformed_timestamp_is_dropped() -> None:
     status = {"state": "TASK_STATE_WORKING", "timestamp": "noon"}
     assert answered({**WORKING, "status": status}) == answered(WORKING)
 
 
 @row("more than some 30 objects or 45 arrays inside one another", "gRPC", "refused: parsers read 100 messages deep")
-def test_what_is_too_deep_for_parsers_is_refused() -> None:
+def test_data_too_deep_for_parsers_is_refused() -> None:
     for levels, wrap in ((30, lambda inner: {"a": inner}), (45, lambda inner: [inner])):
         deep: Any = 1
         for _ in range(levels):

@@ -165,7 +165,7 @@ def test_a_code_of_the_agents_own_passes() -> None:
         assert found.details == ()
 
 
-def test_what_agents_say_of_credentials_is_flagged_and_never_written() -> None:
+def test_an_agents_challenge_is_flagged_and_never_written() -> None:
     for version in VERSIONS:
         for status in (
             Status(16, "who are you"),
@@ -209,7 +209,7 @@ def test_a_name_is_one_only_in_0_3_and_only_if_there_is_such_an_error() -> None:
         ("CANCELLED", "INTERNAL_ERROR"),
     ],
 )
-def test_where_nothing_else_tells_the_code_does(code: str, reason: str | None) -> None:
+def test_the_code_tells_the_reason_if_no_detail_does(code: str, reason: str | None) -> None:
     for version in VERSIONS:
         assert read(Status(CODES[code], "so"), version).reason == reason
 
@@ -344,7 +344,7 @@ def test_an_agents_message_that_has_to_be_cut_goes_without_its_details() -> None
     assert len(trailers(of_error(read(status, V1_0), V1_0))) == 3
 
 
-def test_what_there_is_room_for_goes_and_the_reason_before_all() -> None:
+def test_details_are_cut_to_fit_and_the_reason_goes_first() -> None:
     long = {"@type": ERROR_INFO, "reason": "TASK_NOT_FOUND", "domain": A2A_DOMAIN, "metadata": {"x": "y" * 9000}}
     others = [{"@type": "t", "x": letter * 2000} for letter in "abcd"]
     status = of_error(error_of(-32001, "x" * 100, data=[*others, long]), V1_0)

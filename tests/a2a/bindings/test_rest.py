@@ -256,7 +256,7 @@ ASKED = st.one_of(
 
 
 @given(ASKED)
-def test_what_is_written_is_read_again(asked: tuple[Operation, dict[str, Any]]) -> None:
+def test_written_params_are_read_again(asked: tuple[Operation, dict[str, Any]]) -> None:
     operation, params = asked
     assert rest.read_params(received(asked_for(operation, Version.V1_0, params))) == params
 

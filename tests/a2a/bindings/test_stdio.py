@@ -87,7 +87,7 @@ def test_a_member_that_stands_twice_is_there_once_in_what_goes_on() -> None:
 
 
 @for_each("content", [b"", b"[]", b"null", b"{", b'{"a":}', b"\xff", b"[" * 5000])
-def test_what_is_no_object_is_not_heard(content: bytes) -> None:
+def test_a_message_that_is_no_object_is_ignored(content: bytes) -> None:
     assert read_message(content) is None
 
 
@@ -124,5 +124,5 @@ def test_a_header_may_say_that_a_frame_is_the_last() -> None:
         (b"", b""),
     ],
 )
-def test_whose_a_frame_is_that_is_no_json_is_read_at_its_ends(content: bytes, expected: bytes) -> None:
+def test_the_id_of_a_malformed_frame_is_read_at_its_ends(content: bytes, expected: bytes) -> None:
     assert addressee(content) == expected

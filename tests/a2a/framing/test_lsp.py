@@ -49,7 +49,7 @@ def test_chunk_borders_do_not_matter(written: list[tuple[str, Framing]], cuts: l
 
 
 @given(st.binary(max_size=300), st.lists(st.integers(0, 300), max_size=6))
-def test_whatever_comes_is_read_or_refused_the_same_at_any_border(stream: bytes, cuts: list[int]) -> None:
+def test_a_stream_is_read_or_refused_alike_however_it_is_cut(stream: bytes, cuts: list[int]) -> None:
     def read(borders: list[int]) -> tuple[list[Frame], bool]:
         decoder = FrameDecoder(100)
         found: list[Frame] = []
@@ -110,7 +110,7 @@ def test_blank_lines_between_frames_and_a_mark_before_the_first_are_nothing() ->
         b"{" * 101 + b"\n",
     ],
 )
-def test_what_is_no_frame_is_refused_and_nothing_behind_it_is_read(stream: bytes) -> None:
+def test_a_bad_frame_is_refused_and_ends_the_reading(stream: bytes) -> None:
     decoder = FrameDecoder(100)
     with pytest.raises(BadFrame):
         decoder.feed(stream)

@@ -123,7 +123,7 @@ def test_a_client_is_told_where_it_is_wrong(operation: str, sent: Tree, field: s
     assert refused(Operation(operation), sent) == field
 
 
-def test_what_is_wrong_is_told_without_what_was_sent() -> None:
+def test_a_misfit_repeats_no_value() -> None:
     with pytest.raises(Misfit) as caught:
         part_up({"kind": "s3cret", "text": "s3cret"})
     assert "s3cret" not in str(caught.value)
@@ -204,7 +204,7 @@ def test_a_part_is_one_thing_to_every_reader() -> None:
     assert down({"data": {}, "file": {"uri": "u"}}) == {"kind": "data", "data": {}}
 
 
-def test_what_0_3_has_for_files_alone_is_kept_in_metadata_of_the_others() -> None:
+def test_file_members_of_other_parts_are_kept_in_metadata() -> None:
     parts: tuple[Tree, ...] = ({"text": "t"}, {"data": {}}, {"data": 5})
     for part in parts:
         said = {**part, "mediaType": "m/t", "filename": "f"}
@@ -237,7 +237,7 @@ def test_a_task_that_does_not_name_itself_is_what_the_call_is_about() -> None:
         lift_task({"kind": "task", "id": "t"}, Memo())
 
 
-def test_what_is_wrong_deep_inside_is_found() -> None:
+def test_a_nested_misfit_is_found() -> None:
     task: Tree = {"id": "t", "status": {"state": "working"}, "artifacts": [{"artifactId": "a", "parts": [{}]}]}
     with pytest.raises(Misfit) as caught:
         lift_task(task, Memo())

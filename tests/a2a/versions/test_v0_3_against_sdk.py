@@ -281,7 +281,7 @@ def test_results_are_lifted_alike(operation: Operation, data: st.DataObject) -> 
 
 
 @given(HUB.event)
-def test_what_is_lowered_is_0_3_to_the_sdk_and_what_is_lifted_is_1_0(hub: Tree) -> None:
+def test_the_sdk_reads_lowered_and_lifted_events(hub: Tree) -> None:
     (event,) = FORM.lower_event(hub, memo(), last=True)
     kind = event["kind"]
     read = v03.SendStreamingMessageSuccessResponse.model_validate({"id": "1", "result": deepcopy(event)}).result
