@@ -164,7 +164,7 @@ def test_the_readme_lists_every_command_with_options_that_it_has() -> None:
 
 
 @for_each("example", examples("json"))
-def test_what_a_page_shows_as_json_is_json(example: Example) -> None:
+def test_json_examples_of_a_page_are_json(example: Example) -> None:
     text = example.text.strip()
     json.loads(text if text.startswith("{") else f"{{{text}}}")
 

@@ -136,7 +136,7 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value.value
 
 
-def test_what_runs_at_both_edges_is_there() -> None:
+def test_tests_listed_for_both_edges_exist() -> None:
     """A path of `tests/edges` is a folder, a file, or a test in one."""
     listed = (ROOT / "tests/edges").read_text().split()
     assert len(listed) == len(set(listed))

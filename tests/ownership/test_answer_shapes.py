@@ -85,7 +85,7 @@ SHAPES: dict[str, Any] = {
 
 
 @for_each("shape", SHAPES)
-async def test_what_an_answer_names_is_its_receivers_however_it_is_written(shape: str) -> None:
+async def test_every_id_in_an_answer_belongs_to_its_receiver_in_any_shape(shape: str) -> None:
     async with outspoken() as site:
         site.agent.has("T")
         assert "result" in (await site.says(SHAPES[shape])).json
@@ -94,7 +94,7 @@ async def test_what_an_answer_names_is_its_receivers_however_it_is_written(shape
 
 
 @for_each("shape", SHAPES)
-async def test_what_names_anothers_never_leaves_however_it_is_written(shape: str) -> None:
+async def test_answers_with_anothers_ids_are_withheld_in_any_shape(shape: str) -> None:
     async with outspoken() as site:
         await site.says(task("T"))
         answer = await site.says(SHAPES[shape], "globex")
@@ -156,7 +156,7 @@ agents:
     "result",
     [{"task": {"id": 7, "status": {}}}, task("T", contextId=["of-T"]), {"statusUpdate": "T"}, [{"taskId": 1}]],
 )
-async def test_what_nobody_can_tell_whose_it_is_never_leaves(result: Any) -> None:
+async def test_answers_with_unreadable_ids_are_withheld(result: Any) -> None:
     async with outspoken() as site:
         assert (await site.says(result)).json["error"]["code"] == -32006
         line = await site.gateway.line(of=1)

@@ -45,7 +45,7 @@ async def refuse(asked: Asked) -> None:
 
 
 @for_each("operation", [SEND, STREAM])
-async def test_who_speaks_as_the_agent_does_is_told_its_own_word(operation: Operation) -> None:
+async def test_errors_in_the_agents_dialect_name_the_clients_context(operation: Operation) -> None:
     async with grpc_fronted(refuse, before=BEFORE) as site:
         said = request(operation, message=new.Message(**MESSAGE, context_id="chat-1"))
         told = await site.client.ask(SEND, said, key()) if operation is SEND else await streamed(site, said)
@@ -57,7 +57,7 @@ async def test_who_speaks_as_the_agent_does_is_told_its_own_word(operation: Oper
 
 
 @for_each("method", ["SendMessage", "SendStreamingMessage", "ListTasks"])
-async def test_who_speaks_otherwise_is_told_its_own_word(method: str) -> None:
+async def test_translated_errors_name_the_clients_context(method: str) -> None:
     async with grpc_fronted(refuse, before=BEFORE, backend='protocol: grpc, a2a_version: "1.0"') as site:
         message = b'{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}],"contextId":"chat-1"}}'
         params = b'{"contextId":"chat-1"}' if method == "ListTasks" else message

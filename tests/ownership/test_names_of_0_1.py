@@ -91,7 +91,7 @@ async def test_a_name_is_free_again_when_its_task_is_erased() -> None:
             assert (await asked(site.gateway, "acme", "tasks/get", {"id": "X"}))["error"]["code"] == -32001
 
 
-async def test_who_goes_on_with_a_task_is_told_to_its_agent_with_the_tasks_own_context() -> None:
+async def test_a_continued_task_reaches_its_agent_with_its_own_context() -> None:
     """Not with another one that the client says, of its own or of somebody else's, in a header either."""
     agent = Headers()
     async with ScriptedBackend(agent.script) as backend:

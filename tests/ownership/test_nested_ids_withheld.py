@@ -79,7 +79,7 @@ async def test_an_answer_whose_messages_name_anothers_never_leaves(shape: str) -
 
 
 @for_each("shape", OWN)
-async def test_what_is_the_callers_or_nobodys_passes(shape: str) -> None:
+async def test_ids_of_the_caller_and_unknown_ids_pass(shape: str) -> None:
     async with outspoken() as site:
         await begun(site)
         site.agent.has("U")
@@ -91,7 +91,7 @@ async def test_what_is_the_callers_or_nobodys_passes(shape: str) -> None:
         assert not await site.finds("acme", "U")
 
 
-async def test_a_task_of_a_list_whose_history_names_anothers_is_none() -> None:
+async def test_listed_tasks_with_anothers_ids_in_their_history_are_withheld() -> None:
     async with outspoken() as site:
         await begun(site)
         site.agent.has("V")

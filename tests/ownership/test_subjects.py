@@ -32,7 +32,7 @@ async def test_each_subject_has_its_own() -> None:
 
 
 @for_each("ownership", [{"sub": ...}, {"sub": ""}, {"sub": ..., "client_id": "ada"}])
-async def test_who_is_nobody_in_particular_is_not_let_in(ownership: dict[str, object]) -> None:
+async def test_a_token_without_a_subject_is_refused(ownership: dict[str, object]) -> None:
     """All tokens without a subject would be one principal, whoever they are of."""
     agent = Trusting()
     async with front(script=agent.script, more=APART) as there:

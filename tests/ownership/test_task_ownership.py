@@ -154,7 +154,7 @@ async def test_events_of_a_stream_name_contexts_in_their_clients_words() -> None
 
 
 @for_each("other", ["globex", "bob"])
-async def test_what_is_withheld_makes_nobody_the_owner_of_anything(other: str) -> None:
+async def test_a_withheld_answer_gives_nobody_ownership(other: str) -> None:
     """An agent mixes two callers up: who is refused the answer does not take the task away from whose it is."""
     async with shared(", isolation: principal") as site:
         site.agent.fixed = "context-1"
@@ -213,7 +213,7 @@ async def test_a_tenant_has_so_many_tasks_open_and_no_more() -> None:
         assert site.gateway.metric("limit_hits_total", limit="open_tasks", scope="tenant") == 1
 
 
-async def test_who_was_kept_from_a_task_is_counted_and_audited(caplog: pytest.LogCaptureFixture) -> None:
+async def test_denied_access_to_a_task_is_counted_and_audited(caplog: pytest.LogCaptureFixture) -> None:
     async with shared() as site:
         task = await site.send("acme")
         with caplog.at_level("INFO", "gateway.audit"):

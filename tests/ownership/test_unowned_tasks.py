@@ -25,7 +25,7 @@ async def has(site: Site, who: str, task: str = "old") -> bool:
 
 
 @for_each("method", ["GetTask", "CancelTask", "SubscribeToTask"])
-async def test_who_guesses_the_name_of_a_task_that_is_to_come_has_nothing_of_it(method: str) -> None:
+async def test_guessing_the_id_of_a_future_task_gives_no_access(method: str) -> None:
     async with shared(ADOPTS) as site:
         guessed = await site.call("globex", method, {"id": "task-1"})
         assert guessed.json["error"]["code"] == -32001

@@ -72,7 +72,7 @@ def test_within_a_tenant_the_longest_waiting_is_first() -> None:
 # ---- The queue -------------------------------------------------------------------------------------------------------
 
 
-def test_who_finds_a_full_queue_is_refused_at_once() -> None:
+def test_a_full_queue_refuses_at_once() -> None:
     async def main() -> None:
         limiter = ConcurrencyLimiter(1, 2, 1.0)
         place = entered(limiter, ACME)
@@ -144,7 +144,7 @@ def test_of_more_tenants_than_the_queue_has_room_for_each_new_one_displaces_who_
 # ---- Cancellation ----------------------------------------------------------------------------------------------------
 
 
-def test_who_is_cancelled_leaves_nothing_behind() -> None:
+def test_a_cancelled_call_leaves_nothing_behind() -> None:
     async def main() -> None:
         limiter = ConcurrencyLimiter(1, 10, 1.0)
         place = entered(limiter, ACME)
@@ -394,21 +394,21 @@ def test_eight_overloaded_tenants_get_calls_by_their_weights(
 
 
 @pytest.mark.long
-def test_who_floods_a_queue_that_is_too_short_gets_no_more() -> None:
+def test_flooding_a_short_queue_gains_nothing() -> None:
     # The queue is full nearly always, and most calls are refused.
     weights = [1.0, 1.0, 1.0, 1.0]
     counts = served(ConcurrencyLimiter(2, 8, 1e6), weights, [60, 10, 10, 10], alike, retry=0.02)
     assert by_weight(counts, weights, 0.1), counts
 
 
-def test_who_waits_one_call_at_a_time_has_its_weight_remembered() -> None:
+def test_the_weight_of_a_tenant_with_one_waiting_call_is_remembered() -> None:
     # The queue of the light one is empty between its calls; it is not new each time.
     weights = [0.25, 1.0, 1.0]
     counts = served(ConcurrencyLimiter(1, 100, 1e6), weights, [2, 20, 20], alike)
     assert by_weight(counts, weights, 0.1), counts
 
 
-def test_who_wants_less_than_its_share_gets_it_all_at_once() -> None:
+def test_a_tenant_below_its_share_does_not_wait() -> None:
     async def main() -> float:
         limiter, longest = ConcurrencyLimiter(4, 100, 1e6), 0.0
         loop = asyncio.get_running_loop()
@@ -469,7 +469,7 @@ def test_a_tenant_alone_has_every_place() -> None:
     assert run(main()) == 10
 
 
-def test_who_was_passed_over_makes_nothing_up() -> None:
+def test_a_tenant_that_was_passed_over_catches_nothing_up() -> None:
     slow = True
 
     def lasting(chance: random.Random, tenant: int) -> float:

@@ -18,7 +18,7 @@ from tests.table import for_each
 # ---- Requests of a tenant --------------------------------------------------------------------------------------------
 
 
-def test_who_is_not_limited_is_told_nothing() -> None:
+def test_an_unlimited_tenant_gets_no_rate_limit_state() -> None:
     made, _ = limits({ACME: Quota(concurrency=1)})
     assert rate_state(made, ACME) is None
     assert rate_state(made, GLOBEX) is None
@@ -126,7 +126,7 @@ def test_of_tenants_that_are_not_named_those_quiet_longest_are_forgotten_first()
     assert len(made.unnamed_tenants) == 2
 
 
-def test_where_all_have_calls_under_way_nobody_is_forgotten() -> None:
+def test_tenants_with_running_calls_are_not_forgotten() -> None:
     made, _ = limits({"*": Quota(concurrency=1, queue=0)}, most_unnamed=2)
     permits = [admitted(made, f"tenant-{number}") for number in range(30)]
     for number in range(30):
@@ -157,7 +157,7 @@ def test_an_agents_requests_are_those_of_all_tenants() -> None:
     assert at_once(made.admit(ACME, CRM, stream=False, now=30.0)) is None
 
 
-def test_who_is_refused_costs_the_agent_nothing() -> None:
+def test_a_refused_call_costs_the_agent_nothing() -> None:
     made, _ = limits({ACME: Quota(streams=0)}, {CRM: Quota(requests=(1.0, 60.0), concurrency=1, queue=0)})
     with pytest.raises(StreamsLimited):
         at_once(made.admit(ACME, CRM, stream=True, now=0.0))
@@ -170,7 +170,7 @@ def test_who_is_refused_costs_the_agent_nothing() -> None:
     admitted(made, GLOBEX, at=60.0).release()
 
 
-def test_who_waits_is_charged_when_it_is_let_in_and_who_leaves_is_not() -> None:
+def test_a_waiting_call_is_charged_when_admitted_and_not_when_it_leaves() -> None:
     async def main() -> None:
         made, _ = limits({}, {CRM: Quota(requests=(3.0, 60.0), concurrency=1)}, clock=now)
         first = admitted(made)
@@ -187,7 +187,7 @@ def test_who_waits_is_charged_when_it_is_let_in_and_who_leaves_is_not() -> None:
     run(main())
 
 
-def test_who_finds_the_agents_requests_gone_when_its_turn_comes_gives_the_place_to_the_next() -> None:
+def test_a_call_without_agent_quota_gives_its_place_to_the_next() -> None:
     async def main() -> None:
         made, hits = limits({}, {CRM: Quota(requests=(2.0, 60.0), concurrency=1)}, clock=now)
         first = admitted(made)
@@ -267,7 +267,7 @@ def test_a_call_waits_for_a_place_of_its_tenant_then_for_one_of_the_agent() -> N
     run(main())
 
 
-def test_who_has_waited_for_its_time_is_refused_with_the_time_to_come_again() -> None:
+def test_a_call_whose_queue_time_is_over_is_refused_with_retry_after() -> None:
     async def main() -> None:
         made, hits = limits({ACME: Quota(concurrency=1, queue_timeout=2.5)}, clock=now)
         permit = admitted(made)
@@ -286,7 +286,7 @@ def test_who_has_waited_for_its_time_is_refused_with_the_time_to_come_again() ->
     run(main())
 
 
-def test_who_does_not_get_the_agents_place_gives_its_tenants_back() -> None:
+def test_a_call_refused_by_the_agent_limit_frees_its_tenants_place() -> None:
     async def main() -> None:
         made, hits = limits({ACME: Quota(concurrency=1)}, {CRM: Quota(concurrency=1)}, clock=now)
         permit = admitted(made, GLOBEX)
@@ -457,7 +457,7 @@ def test_a_body_is_as_long_as_the_tenant_and_the_agent_allow() -> None:
     assert hits == [("body", "tenant", ACME), ("body", "agent", CRM)]
 
 
-def test_what_was_moved_is_owed_before_the_next_request() -> None:
+def test_bandwidth_debt_delays_the_next_request() -> None:
     made, hits = limits({ACME: Quota(bandwidth=1000.0, requests=(10.0, 60.0))}, {CRM: Quota(bandwidth=500.0)})
     made.spend(ACME, CRM, 3000, 0.0)
     with pytest.raises(RateLimited) as refused:
@@ -472,7 +472,7 @@ def test_what_was_moved_is_owed_before_the_next_request() -> None:
     assert at_once(made.admit(GLOBEX, CRM, stream=False, now=5.5)) is None
 
 
-def test_what_is_not_limited_is_not_metered() -> None:
+def test_unlimited_bandwidth_is_not_metered() -> None:
     made, _ = limits({ACME: Quota(concurrency=1), GLOBEX: Quota(bandwidth=1.0)}, {CRM: Quota(concurrency=1)})
     made.spend(ACME, CRM, 10**9, 0.0)
     assert rate_state(made, ACME) is None
@@ -518,7 +518,7 @@ def test_new_rates_hold_at_once() -> None:
     assert (passing(limits, at=1.0), passing(limits, "globex", 1.0)) == (10, 1)
 
 
-def test_what_was_spent_under_the_common_limit_is_spent_under_ones_own_and_back() -> None:
+def test_spent_quota_carries_over_between_common_and_own_limits() -> None:
     common = Quota(requests=(10.0, 60.0))
     limits = configured({"*": common})
     assert passing(limits) == 10
@@ -566,7 +566,9 @@ def test_calls_under_way_count_under_new_figures() -> None:
         ({"*": Quota(concurrency=5)}, {}),
     ],
 )
-def test_who_waits_is_let_in_as_soon_as_it_may_be(tenants: dict[str, Quota], agents: dict[str, Quota]) -> None:
+def test_waiting_calls_are_admitted_as_soon_as_limits_allow(
+    tenants: dict[str, Quota], agents: dict[str, Quota]
+) -> None:
     async def main() -> None:
         limits = Limits(clock=now)
         limits.configure({ACME: Quota(concurrency=2)}, {CRM: Quota(concurrency=1)})

@@ -129,7 +129,7 @@ async def test_a_bucket_that_is_full_again_is_forgotten(server: RedisServer) -> 
 @needs_redis
 @pytest.mark.anyio
 @pytest.mark.parametrize("kept", ["", "nonsense", "x 5", "3.5", "3.5 x"])
-async def test_what_cannot_be_read_is_a_full_bucket(server: RedisServer, kept: str) -> None:
+async def test_an_unreadable_bucket_is_full(server: RedisServer, kept: str) -> None:
     async with gateway(server) as here:
         server.ask("SET", KEY, kept)
         assert await here.taken() == 10
@@ -172,7 +172,7 @@ async def test_without_redis_each_gives_its_own_share_and_shares_again_when_it_i
 
 @needs_redis
 @pytest.mark.anyio
-async def test_what_redis_granted_here_is_spent_of_the_share(server: RedisServer) -> None:
+async def test_tokens_granted_by_redis_count_against_the_local_share(server: RedisServer) -> None:
     async with gateway(server) as here, gateway(server) as there:
         for _ in range(3):
             assert (await here.take())[0] == 0.0

@@ -32,7 +32,7 @@ def burst_of(bucket: Bucket, now: float) -> int:
 
 
 @given(start=starts, first=figures, steps=st.lists(st.one_of(takes, pauses, figures), max_size=40))
-def test_it_never_gives_more_than_its_burst_and_its_rate_times_the_time(
+def test_a_bucket_never_gives_more_than_its_burst_and_rate(
     start: float, first: tuple[float, float], steps: Sequence[int | float | tuple[float, float]]
 ) -> None:
     rate, burst = first
@@ -86,7 +86,7 @@ def test_one_that_was_had_elsewhere_is_spent_here_as_far_as_there_is_one() -> No
 # ---- Debt ------------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_charged_beyond_the_burst_is_owed_and_time_pays_it() -> None:
+def test_charges_beyond_the_burst_are_debt_that_time_pays() -> None:
     bucket = Bucket(100.0, 100.0)
     bucket.charge(60, 0.0)
     assert bucket.debt(0.0) == 0.0

@@ -171,7 +171,7 @@ async def test_a_subscription_that_the_agent_refuses_is_let_go_and_one_that_it_h
 # ---- Restored --------------------------------------------------------------------------------------------------------
 
 
-async def test_nobody_sees_another_s() -> None:
+async def test_no_caller_sees_anothers_configuration() -> None:
     desk = Desk()
     registered = await desk.register()
     answer = told(registered)
@@ -188,7 +188,7 @@ async def test_nobody_sees_another_s() -> None:
     assert await restore(answer, BOB, "crm/acme", by_principal=False) == CLIENT
 
 
-async def test_what_the_agent_calls_it_is_what_the_client_sees_and_deletes() -> None:
+async def test_the_agents_id_of_a_configuration_is_the_clients() -> None:
     desk = Desk()
     registered = await desk.register({"url": CLIENT["url"], "taskId": "task-7"})
     shown = await desk.relay.restore(told(registered, id="made-up"), ANN, "crm/acme")
@@ -288,7 +288,7 @@ async def test_an_agent_of_0_1_shows_no_token_but_no_wrong_one_either() -> None:
         (b'{"x":"' + b"x" * 1024 * 1024 + b'"}', 413),
     ],
 )
-async def test_what_is_no_notification_of_the_task_is_refused_and_counted(body: bytes, status: int) -> None:
+async def test_a_notification_of_another_task_is_refused_and_counted(body: bytes, status: int) -> None:
     desk = Desk()
     registered = await desk.register()
     assert await desk.post(registered, body) == status
@@ -297,7 +297,7 @@ async def test_what_is_no_notification_of_the_task_is_refused_and_counted(body: 
     assert bool(await desk.waiting(registered)) is not refused
 
 
-async def test_what_cannot_be_told_to_the_client_s_generation_is_refused() -> None:
+async def test_an_untranslatable_notification_is_refused() -> None:
     desk = Desk()
     registered = await desk.register(dialect=V0_3)
     assert await desk.post(registered, b'{"task":{"id":"task-7","status":{"state":"TASK_STATE_NO"}}}') == 400
@@ -417,7 +417,7 @@ async def test_a_client_of_any_generation_reads_what_an_agent_of_any_other_posts
     assert entry["content_type"] == ("application/a2a+json" if ours is V1_0 else "application/json")
 
 
-async def test_what_a_generation_has_no_word_for_is_taken_and_goes_nowhere() -> None:
+async def test_notifications_unknown_to_a_generation_are_accepted_and_dropped() -> None:
     desk = Desk()
     registered = await desk.register(dialect=V0_1)
     assert await desk.post(registered, json.dumps(PAYLOADS["artifact_update"][Version.V1_0]).encode()) == 200
@@ -443,7 +443,7 @@ async def callbacks(desks: list[Desk]) -> AsyncIterator[ScriptedBackend]:
         yield backend
 
 
-async def test_what_the_official_sdk_posts_reaches_a_client_of_another_generation() -> None:
+async def test_notifications_of_the_official_sdk_reach_another_generation() -> None:
     desks: list[Desk] = []
     async with webhook(answers(whole(b"{}"))) as hooks, callbacks(desks) as listener:
         desk = Desk(policy=local(hooks), public_url=listener.url)

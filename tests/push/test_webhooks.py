@@ -118,7 +118,7 @@ async def test_the_log_says_which_rule_a_webhook_broke_and_no_more_of_it_than_it
             assert "hunter2" not in str(line)
 
 
-async def test_where_none_are_sent_none_can_be_set() -> None:
+async def test_webhooks_cannot_be_set_in_mode_none() -> None:
     async with site("push: { mode: none }") as there:
         task = (await there.send("acme"))["id"]
         answer = await there.call("acme", "CreateTaskPushNotificationConfig", taskId=task, url="https://example.com/")
@@ -205,7 +205,7 @@ async def test_a_message_without_a_task_is_of_the_task_of_its_webhook() -> None:
             assert await there.notify(given, {"message": {**message, **ids}}) == 200
 
 
-async def test_what_tells_of_anothers_context_is_not_delivered() -> None:
+async def test_notifications_of_anothers_context_are_not_delivered() -> None:
     async with site(RELAY) as there:
         chats = {"acme": "chat-1", "globex": ""}
         contexts = {}

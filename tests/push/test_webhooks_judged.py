@@ -308,7 +308,7 @@ async def test_no_agent_gets_a_webhook_that_was_not_judged(speech: Speech, mode:
 
 @for_each("mode", MODES)
 @for_each("speech", CLIENTS)
-async def test_what_stands_in_its_place_arrives_judged_or_replaced(speech: Speech, mode: str) -> None:
+async def test_configurations_in_their_place_arrive_checked_or_replaced(speech: Speech, mode: str) -> None:
     """The agents of the property do get calls."""
     base: dict[str, Any] = {"message": speech.message, **({"id": "mine"} if speech.version == "0.1" else {})}
     async with site(mode) as there:

@@ -58,7 +58,7 @@ push: {{ mode: relay, allow: ["{receiver.url}/*"], block_private_networks: false
             yield Site(gateway, receiver)
 
 
-async def test_who_begins_a_task_of_its_own_name_may_bring_a_webhook() -> None:
+async def test_a_task_with_a_client_given_id_may_have_a_webhook() -> None:
     trusting = Trusting("TASK_STATE_WORKING")
     async with ScriptedBackend(trusting.script) as backend, site(f'"{backend.url}"') as there:
         pushed = {"url": there.hook, "token": "t"}

@@ -120,7 +120,7 @@ async def test_a_callback_takes_nothing_for_whom_may_not_call_its_agent_any_more
 
 
 @pytest.mark.parametrize("what", REVOKED)
-async def test_what_waits_is_not_delivered_to_whom_may_not_call_its_agent_any_more(tmp_path: Path, what: str) -> None:
+async def test_waiting_notifications_of_a_revoked_caller_are_not_delivered(tmp_path: Path, what: str) -> None:
     busy = whole(b"", b"connection: close", status=b"503 Busy")
     async with revoking(tmp_path, *[busy] * 1000) as there:
         assert await there.notify() == 200

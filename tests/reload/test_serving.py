@@ -104,7 +104,7 @@ def test_a_file_that_fails_its_own_tests_is_not_served(tmp_path: Path, capfd: py
     assert "echo is reached" not in told
 
 
-def test_what_is_served_ends_with_a_signal_and_exit_code_0(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_signal_ends_serving_with_exit_code_0(capfd: pytest.CaptureFixture[str]) -> None:
     intervals = [sys.getswitchinterval()]
 
     def started() -> None:

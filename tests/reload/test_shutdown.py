@@ -54,7 +54,7 @@ def handles(pid: int) -> None:
 
 
 @pytest.mark.parametrize(("number", "options"), cells(SIGNALS, OPTIONS))
-def test_who_is_told_while_it_loads_ends_with_exit_code_0(
+def test_a_signal_during_the_start_ends_with_exit_code_0(
     tmp_path: Path, number: signal.Signals, options: tuple[str, ...]
 ) -> None:
     process = GatewayProcess(write(configuration(), tmp_path), *options)

@@ -159,7 +159,7 @@ async def test_requests_for_health_go_on_and_are_made_once(tmp_path: Path) -> No
         assert "down" in await there.state("a")
 
 
-async def test_who_is_no_replica_any_more_is_not_asked_how_it_is(tmp_path: Path) -> None:
+async def test_removed_replicas_get_no_health_checks(tmp_path: Path) -> None:
     asked, left = asyncio.Event(), asyncio.Event()
 
     async def hangs(wire: Wire) -> None:
@@ -221,7 +221,7 @@ async def test_a_task_of_a_replica_that_left_is_told_to_its_owner_alone(tmp_path
         assert found["globex", made] == found["globex", "nobody-s"] == found["acme", "nobody-s"]
 
 
-async def test_that_another_replica_knows_no_task_does_not_end_it(tmp_path: Path) -> None:
+async def test_an_unknown_task_at_another_replica_does_not_end_the_task(tmp_path: Path) -> None:
     more = "    affinity: { gone: other }\n    retry: { max: 0 }\n"
     begun = {"id": "a-1", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
 

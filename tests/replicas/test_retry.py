@@ -143,7 +143,7 @@ HOOKED = "/echo/tasks/t/pushNotificationConfigs"
         (HOOKED, b'{"url":"https://93.184.216.34/"}', 1),
     ],
 )
-async def test_what_its_client_has_named_is_sent_again_also_translated(
+async def test_idempotent_sends_are_retried_after_translation_too(
     target: str, body: bytes, times: int, binding: str
 ) -> None:
     async with ScriptedBackend(agent(resets)) as backend:

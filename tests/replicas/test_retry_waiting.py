@@ -94,7 +94,7 @@ async def test_a_read_is_not_sent_on_what_an_agent_that_stops_has_left_open() ->
         assert not [each for each in there.first.requests if b"GetTask" in each.body]
 
 
-async def test_what_waited_is_still_sent_again_once() -> None:
+async def test_a_call_that_waited_is_still_retried_once() -> None:
     broken = 0
 
     async def breaks_once(wire: Wire) -> None:
@@ -127,7 +127,7 @@ async def test_and_no_more_than_that(body: bytes, times: int) -> None:
             assert count(successor) == times
 
 
-async def test_who_waits_takes_nothing_from_the_budget() -> None:
+async def test_waiting_calls_cost_no_retry_budget() -> None:
     async with site(more=WAITS + "    retry: { budget: 0 }\n") as there:
         await there.first.__aexit__(None, None, None)
         waiting = [there.ask(GET) for _ in range(30)]

@@ -278,7 +278,7 @@ def test_a_name_that_is_nobodys_is_not_the_general_agents() -> None:
     assert answers(tenants, "whoever") == "crm"
 
 
-def test_who_may_reach_nobody_there_is_turned_away() -> None:
+def test_a_caller_without_grpc_agents_is_turned_away() -> None:
     found = table(agent(match("status", "/status")), acme=Reach(frozenset({"billing"})))
     assert asked(found, "status").fault is TenantDeniedEndpoint
     assert asked(found, "nobody").fault is NoEndpoint
@@ -370,7 +370,7 @@ def test_order_in_the_file_never_matters(found: tuple[AgentRules, ...], random: 
 
 
 @given(agents())
-def test_what_is_explained_is_what_happens_and_every_rule_is_explained(found: tuple[AgentRules, ...]) -> None:
+def test_explanations_agree_with_routing_and_cover_every_rule(found: tuple[AgentRules, ...]) -> None:
     made = table(*found)
     for key, tenant in itertools.product((None, "batch"), (None, "acme", "nobody")):
         endpoint = made.grpc_endpoint

@@ -109,7 +109,7 @@ async def test_a_key_has_no_scopes() -> None:
         assert front.backend.requests == []
 
 
-async def test_who_may_not_know_the_agent_is_told_nothing_of_what_it_requires() -> None:
+async def test_requirements_are_hidden_from_callers_without_access() -> None:
     async with site() as (front, _):
         stranger = await front.gateway.post("/strict", CALL)
         metadata = f"{front.gateway.gateway.public_url}/.well-known/oauth-protected-resource/strict"

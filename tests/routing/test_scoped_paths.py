@@ -110,7 +110,7 @@ async def test_a_path_of_the_proposal_is_0_3_with_its_scope_as_the_tenant(path: 
 
 
 @for_each("path", PROPOSED)
-async def test_it_reaches_an_agent_of_1_0_in_the_words_of_1_0(path: str) -> None:
+async def test_scoped_paths_of_0_3_reach_an_agent_of_1_0_translated(path: str) -> None:
     operation = operation_of(path)
     async with scoped(V1_0) as (gateway, backend):
         answer = await ask(gateway, path, V0_3)

@@ -74,7 +74,7 @@ def test_a_key_that_picks_one_agent_and_a_tenant_that_picks_another_is_refused_n
     assert resolve(found, routing_input(("path", "tenant"))).route == found.agents["other"].routes[None]
 
 
-def test_where_tenants_pick_agents_a_tenant_that_picks_none_agrees_with_no_credential() -> None:
+def test_a_tenant_that_picks_no_agent_conflicts_with_any_credential() -> None:
     found = table(agent("it", rule("it", ("path", "key"))), agent("other", rule("other", ("path", "tenant"))))
     for tenant in ("nobody", "Acme", "it"):
         asked = msgspec.structs.replace(routing_input(("path", "key")), tenant=tenant)
@@ -173,7 +173,7 @@ def test_a_claim_is_equal_or_holds_as_a_member(
     assert (verdict.route is not None) is holds
 
 
-def test_what_a_tenant_may_not_reach_looks_like_what_does_not_exist() -> None:
+def test_forbidden_agents_look_like_missing_ones() -> None:
     found = table(
         agent("it", rule("it", ("path", "tenant"))),
         agent("other", rule("other", ("path", "key"))),
@@ -218,7 +218,7 @@ def test_a_stranger_is_asked_who_it_is_whether_the_path_exists_or_not() -> None:
         assert resolve(found, RoutingInput(path)).fault is AuthMissing
 
 
-def test_where_callers_can_prove_who_they_are_a_stranger_is_asked_to_whether_there_is_something_or_not() -> None:
+def test_a_guarded_gateway_asks_every_stranger_for_a_credential() -> None:
     rules = (
         agent("it", rule("it", ("path", "tenant"))),
         agent("other", rule("other", ("path", "key")), public=False),

@@ -349,7 +349,7 @@ async def test_nothing_is_left_of_an_agent_that_does_not_go_or_does_not_go_alone
     assert [mode for mode in STUBBORN if "term" in (tmp_path / mode).read_text()] == ["ignores-term"]
 
 
-async def test_what_a_process_left_behind_when_it_died_is_ended_too(tmp_path: Path) -> None:
+async def test_children_of_a_dead_process_are_ended(tmp_path: Path) -> None:
     async with site(tmp_path, "dies-with-child") as gateway:
         assert told(await gateway.post("/bad", call("now"))) == "upstream_reset"
         await recovered(gateway)

@@ -29,7 +29,7 @@ def test_whoever_else_it_is_knows_nothing_of_it(other: AliasKey) -> None:
     assert aliases.find(other) is None
 
 
-def test_what_was_not_asked_for_longest_is_forgotten_first() -> None:
+def test_the_least_recently_used_alias_is_forgotten_first() -> None:
     aliases = Aliases(most=2)
     put(aliases, key("a"), Alias("1"))
     put(aliases, key("b"), Alias("2"))

@@ -57,7 +57,7 @@ async def test_a_store_that_lost_the_secret_gets_it_back() -> None:
     assert (await other.cipher()).decrypt(token, ("acme",)) == "page 2"
 
 
-async def test_where_another_secret_stands_by_now_it_is_everybodys(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_replaced_secret_is_adopted_by_all_processes(caplog: pytest.LogCaptureFixture) -> None:
     store = SqliteStore(None)
     running, other = Ledger(store), Ledger(store)
     await running.cipher()
@@ -73,7 +73,7 @@ async def test_where_another_secret_stands_by_now_it_is_everybodys(caplog: pytes
     assert other.known_cipher is cipher
 
 
-async def test_what_is_past_its_time_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_expired_tasks_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.tasks.ledger.RENEW_EVERY", 0.0)
     monkeypatch.setattr("gateway.tasks.ledger.EXPIRE_AT_ONCE", 2)
     now = [1000.0]

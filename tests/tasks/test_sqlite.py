@@ -49,7 +49,7 @@ async def test_nothing_is_left_beside_the_file_when_it_is_closed(store: SqliteSt
     await store.aclose()
 
 
-async def test_what_is_met_again_with_nothing_new_is_not_written(store: SqliteStore, path: Path) -> None:
+async def test_records_without_news_are_not_written(store: SqliteStore, path: Path) -> None:
     for again in range(2):
         at = NOW + again * (SEEN_AGAIN - 1)
         for met in (sighting(ACME, "t1", "c1", "working", at=at), sighting(task="t1", at=at), sighting(context="c1")):
@@ -63,7 +63,7 @@ async def test_what_is_met_again_with_nothing_new_is_not_written(store: SqliteSt
     assert known.seen == NOW + SEEN_AGAIN
 
 
-async def test_what_one_process_erases_or_forgets_no_other_remembers(path: Path) -> None:
+async def test_records_erased_by_one_process_are_gone_in_others(path: Path) -> None:
     one, other = SqliteStore(path), SqliteStore(path)
     for each in (one, other):
         await each.open()
@@ -147,7 +147,7 @@ async def test_a_store_that_has_recorded_decides_as_one_that_has_not(tmp_path: P
     await one.aclose()
 
 
-async def test_what_is_erased_or_forgotten_is_recorded_again_in_the_same_second(store: SqliteStore) -> None:
+async def test_erased_records_can_be_recorded_again_in_the_same_second(store: SqliteStore) -> None:
     frame = sighting(ACME, "t1", "c1", "completed")
     for _ in range(2):
         assert await store.record("crm", frame) == RecordedOwners(ACME, ACME)
@@ -171,9 +171,7 @@ async def test_expiry_looks_at_a_part_of_the_contexts_at_a_time_and_goes_on_ther
     assert [await store.context("crm", f"c{number}") for number in range(5)] == [None, None, None, ACME, None]
 
 
-async def test_what_takes_long_to_count_is_counted_in_a_thread(
-    path: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_long_counts_run_in_a_thread(path: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(30):
         await store.record("crm", sighting(ANN if number % 3 else BOB, f"t{number}", "c1"))
     monkeypatch.setattr("gateway.tasks.sqlite.COUNTED_INLINE", 10)

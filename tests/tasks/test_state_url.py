@@ -22,7 +22,7 @@ FOLDER = Path("/etc/gateway")
         ("sqlite://my state@home.db", "/etc/gateway/my state@home.db"),
     ],
 )
-def test_what_follows_sqlite_is_a_path(text: str, path: str) -> None:
+def test_a_sqlite_url_is_a_path(text: str, path: str) -> None:
     state = read_state(text).beside(FOLDER)
     assert (state.kind, state.path) == ("sqlite", Path(path))
     assert state.label == f"sqlite://{path}"

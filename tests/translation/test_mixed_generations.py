@@ -98,7 +98,7 @@ async def about(gateway: Running, method: str, *headers: tuple[bytes, bytes]) ->
 
 @for_each("speaks", GENERATIONS)
 @for_each("method", ABOUT_A_TASK)
-async def test_where_there_is_no_message_the_version_tells(method: str, speaks: str) -> None:
+async def test_the_version_picks_the_generation_without_a_message(method: str, speaks: str) -> None:
     async with facing(speaks) as (gateway, _):
         assert generation_of(await about(gateway, method, MODERN)) == "1.0"
         assert generation_of(await about(gateway, method, OLDER)) == "0.3"
@@ -107,9 +107,7 @@ async def test_where_there_is_no_message_the_version_tells(method: str, speaks: 
 
 @for_each("speaks", GENERATIONS)
 @for_each("method", ABOUT_A_TASK)
-async def test_where_neither_tells_it_is_the_generation_in_which_the_caller_made_the_task(
-    method: str, speaks: str
-) -> None:
+async def test_the_generation_of_the_task_is_the_default(method: str, speaks: str) -> None:
     async with facing(speaks) as (gateway, _):
         assert generation_of((await asked(gateway, "message/send", MIXED))["task"]) == "1.0"
         assert generation_of(await about(gateway, method)) == "1.0"
@@ -167,7 +165,7 @@ async def test_an_extended_card_has_what_a_client_of_1_0_looks_for(speaks: str) 
     assert either["preferredTransport"] == "JSONRPC"
 
 
-async def test_what_one_caller_mixes_is_nothing_to_another() -> None:
+async def test_mixed_generations_of_one_caller_do_not_affect_another() -> None:
     card = card_of("http://agent.internal/", "JSONRPC 1.0")
     async with ScriptedBackend(agent(plays(answer("1.0")), card)) as backend:
         text = f"""\

@@ -67,7 +67,7 @@ async def test_an_event_is_not_held_back_for_ever_where_the_agent_keeps_its_stre
     ],
     ids=["garbage", "another's", "an error", "the stream breaks off"],
 )
-async def test_what_was_held_back_goes_out_before_what_is_wrong(after: bytes, *, whole: bool, tmp_path: Path) -> None:
+async def test_a_held_back_event_is_sent_before_an_error(after: bytes, *, whole: bool, tmp_path: Path) -> None:
     async def script(wire: Wire) -> None:
         request = await wire.request()
         error = {"jsonrpc": "2.0", "id": json.loads(request.body)["id"], "error": {"code": -32603, "message": "broken"}}
@@ -81,7 +81,7 @@ async def test_what_was_held_back_goes_out_before_what_is_wrong(after: bytes, *,
     assert wrong["error"]["code"] == -32603
 
 
-async def test_what_was_held_back_goes_out_when_the_gateway_stops(tmp_path: Path) -> None:
+async def test_a_held_back_event_is_sent_when_the_gateway_stops(tmp_path: Path) -> None:
     begun = asyncio.Event()
 
     async def script(wire: Wire) -> None:

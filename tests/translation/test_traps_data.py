@@ -286,7 +286,7 @@ async def test_a_moment_is_told_in_utc_whatever_zone_it_was_told_in(
     assert answer.json()["status"] == {"state": "TASK_STATE_WORKING", "timestamp": moment}
 
 
-async def test_what_dates_a_status_in_vain_is_left_out(tmp_path: Path) -> None:
+async def test_a_malformed_timestamp_of_a_status_is_left_out(tmp_path: Path) -> None:
     """Trap 20: an agent that cannot tell the time has told the rest."""
     for speaks in ("jsonrpc 0.3", "rest 0.3"):
         status = {"state": "TASK_STATE_WORKING", "timestamp": "yesterday"}

@@ -98,7 +98,7 @@ async def test_an_idle_connection_that_hears_anything_is_dropped_at_once() -> No
 
 
 @for_each("farewell", [b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil", b""])
-async def test_what_waits_in_the_kernel_is_seen_before_reuse(farewell: bytes) -> None:
+async def test_bytes_that_wait_in_the_kernel_prevent_reuse(farewell: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         pool = ConnectionPool(Origin("http", "127.0.0.1", listener.getsockname()[1]))
         first = start(pool)

@@ -43,7 +43,7 @@ def peers(agent: GrpcAgent) -> set[str]:
 # ---- One connection --------------------------------------------------------------------------------------------------
 
 
-async def test_it_connects_with_the_first_call_and_all_calls_share_the_connection() -> None:
+async def test_a_channel_connects_with_the_first_call_and_shares_the_connection() -> None:
     async with http2_server(lambda turn: turn.head().data(b"\0\0\0\0\0").trailers(OK)) as server:
         channel = GrpcChannel(server.url, connect=5)
         assert server.connections == 0
@@ -115,7 +115,7 @@ async def test_the_environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch) -
         assert await ask(channel) == b"echo"
 
 
-async def test_what_is_longer_than_a_request_may_be_is_not_sent() -> None:
+async def test_requests_over_the_limit_are_not_sent() -> None:
     async with grpc_agent(ECHO) as agent, to(agent, bounds=GrpcBounds(request=10)) as channel:
         assert await ask(channel, b"x" * 10) == b"echo"
         with pytest.raises(BodyTooLarge, match="body exceeds 10 bytes"):
@@ -196,7 +196,7 @@ def left_of_calls() -> list[Any]:
 
 
 @for_each("streams", [True, False])
-async def test_who_is_cancelled_leaves_nothing_behind(streams: bool) -> None:  # noqa: FBT001 - a parameter of a test
+async def test_a_cancelled_call_leaves_nothing_behind(streams: bool) -> None:  # noqa: FBT001 - a parameter of a test
     # A test that failed keeps its calls.
     known = left_of_calls()
     async with grpc_agent(hangs()) as agent, to(agent) as channel:

@@ -82,7 +82,7 @@ def test_a_deadline_is_the_gateways_where_its_time_is_over() -> None:
         ("Received RST_STREAM with error code 2", UpstreamReset),
     ],
 )
-def test_what_grpc_says_is_known_by_its_words(removed: str, text: str, kind: type[Fault]) -> None:
+def test_grpc_errors_are_known_by_their_words(removed: str, text: str, kind: type[Fault]) -> None:
     with pytest.raises(kind) as caught:
         read(grpc.StatusCode.UNKNOWN, removed.format(text))
     assert text in caught.value.detail

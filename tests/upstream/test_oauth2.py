@@ -221,7 +221,7 @@ async def test_a_caller_whose_token_is_refused_stops_nobody_else() -> None:
         assert await tokens.token(subject("bad")) == "bad@4"
 
 
-async def test_what_an_agent_refuses_is_dropped_once() -> None:
+async def test_a_token_that_an_agent_refuses_is_dropped_once() -> None:
     async with source() as (tokens, _, times):
         first = await tokens.pair()
         assert tokens.refused(first)

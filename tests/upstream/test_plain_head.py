@@ -52,7 +52,7 @@ UNUSUAL = {
 
 
 @for_each("data", UNUSUAL.values())
-def test_whatever_is_unusual_is_left_to_the_parser(data: bytes) -> None:
+def test_unusual_heads_are_left_to_the_parser(data: bytes) -> None:
     kept = heads()
     assert kept.read(data) is None
     # Nor is it read by the one before.

@@ -82,7 +82,7 @@ UNUSUAL = {
 
 
 @for_each("data", UNUSUAL.values())
-def test_what_is_not_one_whole_chunk_is_left_to_the_parser(data: bytes) -> None:
+def test_partial_and_several_chunks_are_left_to_the_parser(data: bytes) -> None:
     assert read(CHUNKS).chunk(data) is None
 
 
@@ -205,7 +205,7 @@ def test_a_connection_in_any_doubt_is_not_reused(answer: bytes) -> None:
         whole(b"x", b"content-encoding: gzip"), whole(b"x", b"content-encoding: identity, br"),
     ],
 )  # fmt: skip
-def test_what_can_be_understood_in_two_ways_is_refused(answer: bytes) -> None:
+def test_ambiguous_responses_are_refused(answer: bytes) -> None:
     assert refusal(answer)
     # However it is cut.
     assert refusal(*(answer[at : at + 1] for at in range(len(answer))))

@@ -91,7 +91,7 @@ async def opened(times: str) -> AsyncIterator[tuple[Running, ScriptedBackend]]:
 
 
 @for_each("behaviour", BEHAVIOURS.values())
-async def test_whatever_an_agent_does_is_told_cleanly_and_reaches_no_other_caller(behaviour: Behaviour) -> None:
+async def test_hostile_answers_are_clean_errors_and_reach_no_other_caller(behaviour: Behaviour) -> None:
     turning = Turning(behaviour.script)
     times = TIMES if behaviour.reason in ("upstream_timeout", "upstream_idle") else ""
     # The gateway remembers of an agent whether it makes up ids, and then takes no connection twice.

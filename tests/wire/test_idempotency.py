@@ -114,7 +114,7 @@ async def test_one_id_with_two_bodies_is_refused() -> None:
         assert len(backend.requests) == 1
 
 
-async def test_one_that_is_worked_on_for_long_keeps_no_others_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_send_keeps_no_other_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idempotency, "MOST", 3)
     release = asyncio.Event()
 
@@ -141,7 +141,7 @@ async def test_one_that_is_worked_on_for_long_keeps_no_others_answer(monkeypatch
         assert len(backend.requests) == 7
 
 
-async def test_what_went_wrong_is_not_kept() -> None:
+async def test_failed_sends_are_not_kept() -> None:
     async with fronted(resets_at_once, f"{IDEMPOTENT}\nretry: {{ max: 0 }}") as (gateway, backend):
         assert "error" in (await gateway.post("/echo", sends(1, "m"))).json
         backend.script = agent(answers(whole(RESULT)))
@@ -160,7 +160,7 @@ async def test_two_tenants_may_have_one_id() -> None:
             assert len(backend.requests) == 2
 
 
-async def test_who_waits_for_one_that_leaves_is_the_next_to_send() -> None:
+async def test_a_send_that_waits_for_one_that_leaves_is_sent_next() -> None:
     release = asyncio.Event()
     async with fronted(held_until(release), IDEMPOTENT) as (gateway, backend):
         leaving = await gateway.client()

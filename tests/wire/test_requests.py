@@ -209,7 +209,7 @@ async def test_a_binding_that_the_card_does_not_list_is_answered_all_the_same() 
 # ---- What breaks inside --------------------------------------------------------------------------------------------
 
 
-async def test_what_breaks_inside_shows_nothing_of_it(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+async def test_internal_errors_reveal_nothing(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
     def broken(*_: Any, **__: Any) -> Any:
         raise RuntimeError("upstream at 10.0.0.1 is odd")
 

@@ -77,7 +77,7 @@ async def test_every_event_bears_the_clients_id_byte_for_byte(identity: bytes, t
 
 
 @for_each("identity", [b"1.5", b"1.0", b"true", b"[]", b"{}", b"1e3"])
-async def test_what_is_no_id_goes_nowhere(identity: bytes, tmp_path: Path) -> None:
+async def test_a_malformed_id_reaches_no_agent(identity: bytes, tmp_path: Path) -> None:
     """Trap of §4.3: neither a fraction nor a truth is an id, and servers differ on what they make of one."""
     body = b'{"jsonrpc":"2.0","id":%b,"method":"GetTask","params":{"id":"t-1"}}' % identity
     async with agent(plays(plain(TASK_1_0)), tmp_path, "rest 1.0") as (gateway, client):

@@ -165,7 +165,7 @@ async def test_a_deletion_without_a_result_has_one_in_the_end(tmp_path: Path) ->
 
 
 @for_each("status", [b"200 OK", b"201 Created", b"202 Accepted"])
-async def test_what_was_created_is_200(status: bytes, tmp_path: Path) -> None:
+async def test_creations_are_answered_with_200(status: bytes, tmp_path: Path) -> None:
     """Trap 30: a2a-js answers a creation, and in 0.3 a message, with 201, and a2a-go's client fails at it."""
     config = {"taskId": "t", "id": "c", "url": HOOK}
     async with agent(plays(plain(config, status)), tmp_path, "rest 1.0") as (gateway, client):
