@@ -57,7 +57,7 @@ def test_a_common_name_counts_only_where_there_is_no_other_name() -> None:
         (("CN=a\x1b[2J",), "fits CN=a�"),
     ],
 )
-def test_ambiguous_certificates_belong_to_no_client(subjects: tuple[str, ...], why: str) -> None:
+def test_certificates_without_one_certain_client_are_refused(subjects: tuple[str, ...], why: str) -> None:
     with pytest.raises(UnknownClient, match=why):
         find(*subjects)
 

@@ -251,7 +251,7 @@ def test_public_addresses_may_be_called_always(text: str) -> None:
 
 
 @for_each("text", [*METADATA, *NO_MACHINE])
-def test_metadata_and_multicast_addresses_are_never_called(text: str) -> None:
+def test_addresses_of_metadata_services_and_of_no_machine_are_never_called(text: str) -> None:
     assert not is_public(ip_address(text))
     assert not is_dialable(ip_address(text))
 

@@ -98,7 +98,7 @@ async def test_a_task_stays_with_the_replica_that_was_the_only_one(tmp_path: Pat
             assert count(b) == 0
 
 
-async def test_tasks_lose_their_replica_if_a_name_becomes_several_addresses(tmp_path: Path) -> None:
+async def test_tasks_stay_reachable_when_a_name_becomes_several_replicas(tmp_path: Path) -> None:
     path, mine = tmp_path / "gateway.yaml", (bearer("acme"),)
     async with ScriptedBackend(named("a")) as a:
         url = a.url.replace("127.0.0.1", "localhost")

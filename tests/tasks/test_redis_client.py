@@ -15,13 +15,14 @@ from gateway.tasks import redis_client
 from gateway.tasks.redis import RedisStore
 from gateway.tasks.redis_client import LOG_EVERY, SCHEMA, RedisClient
 from gateway.tasks.state_url import read_redis
-from gateway.tasks.store import Note, RecordedOwners, StoreBroken
-from tests.support.redis_peer import RedisPeer, be_patient, friendly, until_up
+from gateway.tasks.store import Note, StoreBroken
+from tests.support.redis_peer import RedisPeer, friendly, until_up
 from tests.support.redis_server import needs_redis, redis_server
 from tests.table import for_each
 from tests.tasks.asking import ACME, sighting
+from tests.tasks.redis_stores import opened, used
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
 
 LARGE = b"x" * 1_000_000
 
@@ -34,27 +35,6 @@ class Clock:
         return self.now
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    be_patient(monkeypatch)
-
-
-@pytest.fixture
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attempts follow one another at once."""
-    monkeypatch.setattr(redis_client, "PAUSES", (0.0, 0.001))
-
-
-@asynccontextmanager
-async def opened(url: str) -> AsyncIterator[RedisStore]:
-    store = RedisStore(url)
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.aclose()
-
-
 @asynccontextmanager
 async def linked(url: str, clock: Clock | None = None) -> AsyncIterator[RedisClient]:
     client = RedisClient(read_redis(url), clock=clock or Clock())
@@ -63,11 +43,6 @@ async def linked(url: str, clock: Clock | None = None) -> AsyncIterator[RedisCli
         yield client
     finally:
         await client.aclose()
-
-
-async def used(url: str) -> None:
-    async with opened(url) as store:
-        assert await store.record("crm", sighting(ACME, "t1")) == RecordedOwners(task=ACME)
 
 
 async def broken(url: str) -> str:

@@ -16,19 +16,6 @@ from tests.tasks.contract import Contract
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "state.db"
-
-
-@pytest.fixture
-async def store(path: Path) -> AsyncIterator[SqliteStore]:
-    store = SqliteStore(path)
-    await store.open()
-    yield store
-    await store.aclose()
-
-
 class TestSqlite(Contract):
     """Run over the fixture `store`."""
 

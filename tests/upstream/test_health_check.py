@@ -61,7 +61,7 @@ async def test_a_replica_is_as_it_answers(status: bytes, told: str) -> None:
         assert backend.requests[-1].target == b"/healthz"
 
 
-async def test_a_replica_that_disconnects_is_down_until_it_answers() -> None:
+async def test_a_replica_is_down_after_repeated_failures_until_it_answers() -> None:
     async with fronted(resets_at_once) as (gateway, backend):
         asking = checker(gateway, fail_after=2, pass_after=2)
         await asking.check_all()
