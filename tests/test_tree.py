@@ -183,7 +183,7 @@ def test_the_lock_file_of_javascript_pins_hashes_and_names_no_registry() -> None
     assert "://" not in text
 
 
-def test_the_development_lock_runs_what_is_deployed() -> None:
+def test_the_development_lock_has_the_deployed_versions() -> None:
     deployed = _pins("requirements.lock")
     assert deployed.items() <= _pins("requirements-dev.lock").items()
 

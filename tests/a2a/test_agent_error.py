@@ -519,7 +519,7 @@ def test_clients_of_0_3_raise_the_nearest_exception(kind: ErrorKind) -> None:
 
 
 @for_each("kind", list(KINDS))
-def test_the_types_of_0_3_hold_whatever_is_written(kind: ErrorKind) -> None:
+def test_written_errors_fit_the_types_of_0_3(kind: ErrorKind) -> None:
     written = write_jsonrpc(error_of(kind.code), id=b'"1"', version=Version.V0_3)
     found = types_0_3.JSONRPCErrorResponse.model_validate_json(written)
     assert found.error is not None

@@ -255,7 +255,7 @@ def test_stock_clients_read_every_served_card(tree: Tree, served: Served, discre
 
 
 @given(trees, services)
-def test_a_card_offers_what_is_served_and_nothing_else(tree: Tree, served: Served) -> None:
+def test_a_card_offers_exactly_the_served_interfaces(tree: Tree, served: Served) -> None:
     expected = {(each.dialect, each.url) for each in served.interfaces if not each.scoped}
     assert {(each.dialect, each.url) for each in spoken(rebuild(tree, served))} == expected
     older = {(dialect, url) for dialect, url in expected if dialect.version is Version.V0_3}

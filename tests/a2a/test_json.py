@@ -106,7 +106,7 @@ def test_a_value_that_must_be_an_object_and_is_none_is_named(value: bytes) -> No
         open_object(strict_json.Raw(value), "params.message")
 
 
-def test_a_string_is_read_and_what_is_unset_is_none() -> None:
+def test_a_string_is_read_and_an_absent_one_is_none() -> None:
     opened = open_body(b'{"a":"\\u00e4\\u0000","b":"","c":null}')
     assert [text(opened, name) for name in "abcd"] == ["ä\0", None, None, None]
 

@@ -309,7 +309,7 @@ def test_an_answer_that_is_several_things_at_once_or_in_odd_letters_is_not_legib
         {**MINE, "task": MINE},
     ],
 )
-def test_several_that_name_the_same_tell_what_they_name(answer: object) -> None:
+def test_several_results_with_the_same_ids_are_read(answer: object) -> None:
     told = read_progress(rpc(answer))
     assert told is not None
     assert (told.event, told.task_id, told.context_id, told.legible) == ("task", "t", "c", True)
@@ -387,7 +387,7 @@ CUT = st.tuples(EVENTS, st.integers(0, 200), st.integers(0, 3)).map(
     ("binding", "alone"), [(Binding.JSONRPC, read_progress), (Binding.REST, read_bare)], ids=["jsonrpc", "rest"]
 )
 @given(events=st.lists(EVENTS | CUT, min_size=2, max_size=12))
-def test_an_event_tells_what_it_tells_alone(
+def test_an_event_is_read_as_if_alone(
     binding: Binding, alone: Callable[[bytes], Progress | None], events: list[bytes]
 ) -> None:
     read = event_reader(call_over(binding))

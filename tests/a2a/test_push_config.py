@@ -70,7 +70,7 @@ def test_those_of_an_answer_are_found_and_replaced() -> None:
     assert push_config.in_answer(Operation.GET_TASK, {"url": "x"}) == []
 
 
-def test_no_secret_and_no_url_is_in_what_is_printed() -> None:
+def test_printed_configurations_show_no_secret_and_no_url() -> None:
     assert repr(READ) == "PushConfig(id='cfg-1', task_id='task-7')"
 
 

@@ -29,7 +29,7 @@ def urls(body: bytes) -> set[tuple[str, str | None]]:
     return {(each["url"], each.get("tenant")) for each in others}
 
 
-async def test_a_card_names_the_gateway_wherever_it_was_fetched_from() -> None:
+async def test_a_card_names_the_gateway_at_every_path() -> None:
     card = card_of("http://127.0.0.1:1/deep", "JSONRPC 1.0", "HTTP+JSON 1.0")
     async with fronted(answers(whole(RESULT)), card=card) as (gateway, backend):
         for path in (CARD, OLD):

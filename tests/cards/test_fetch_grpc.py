@@ -88,7 +88,7 @@ READ, REFUSED = CardReport.READ, CardReport.REFUSED
         ),
     ],
 )
-async def test_the_methods_that_an_agent_answers_tell_its_card_and_what_it_speaks(
+async def test_answered_methods_tell_the_card_and_the_dialects(
     answers: dict[str, Answer],
     version: Version | None,
     report: CardReport,
@@ -122,7 +122,7 @@ async def test_an_agent_that_has_no_card_twice_has_not_changed() -> None:
         assert versions == [(NO_CARD, versions[0][1])] * 2
 
 
-async def test_an_agent_of_another_generation_is_not_taken_for_what_it_was() -> None:
+async def test_an_agent_that_changes_its_generation_is_read_anew() -> None:
     answers = {OLD: fails("INTERNAL", "broken")}
     changes: list[int] = []
     async with source(by_path(answers), watch=CardWatch(on_change=lambda: changes.append(1))) as (read, _):

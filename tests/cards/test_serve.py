@@ -51,7 +51,7 @@ def test_a_public_url_is_never_guessed(public: str, host: str | None, path: tupl
     assert PublicUrl.parse(public).at(host, path) == url
 
 
-async def test_a_card_promises_only_what_is_relayed() -> None:
+async def test_a_card_promises_only_relayed_capabilities() -> None:
     every = {Operation.SEND_MESSAGE}
     async with cards(methods=frozenset(every)) as made:
         told = made.shown()["capabilities"]

@@ -533,7 +533,7 @@ def test_a_tenants_view_in_a_browser(site: Site, visit: Callable[..., Visit]) ->
 # ---- The end ---------------------------------------------------------------------------------------------------------
 
 
-def test_those_who_follow_hold_no_shutdown_up(open_to_all: Site) -> None:
+def test_followers_do_not_delay_a_shutdown(open_to_all: Site) -> None:
     """The last one of this file, for it ends that gateway."""
     with httpx.stream("GET", open_to_all.admin + "/-/requests/tail", trust_env=False, timeout=30) as followed:
         assert followed.headers["content-type"].startswith("text/event-stream")

@@ -35,7 +35,7 @@ ALONE = ("serve", "--port", "0", "--admin-port", "0", "--agent")
     ("text", "options", "code"),
     [(GOOD, [], 0), (BAD, [], 1), (WARNED, ["--strict"], 1), (FAILING, [], 3)],
 )
-def test_check_says_by_its_exit_code_what_it_found(tmp_path: Path, text: str, options: list[str], code: int) -> None:
+def test_the_exit_code_of_check_tells_its_result(tmp_path: Path, text: str, options: list[str], code: int) -> None:
     written(tmp_path, text)
     _, in_json = runs(("check", *options), ("check", "--output", "json", *options), cwd=tmp_path, code=code)
     told = report(in_json)

@@ -25,7 +25,7 @@ def remember(folder: Path) -> None:
     asyncio.run(meet())
 
 
-def test_state_counts_what_is_remembered(tmp_path: Path) -> None:
+def test_state_counts_records(tmp_path: Path) -> None:
     written(tmp_path, STATE)
     assert "there is no state.db" in run("state", "stats", cwd=tmp_path, code=1).stderr
     assert report(run("state", "stats", "--output", "json", cwd=tmp_path, code=1))["ok"] is False

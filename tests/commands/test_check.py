@@ -73,7 +73,7 @@ agents:
     assert line(answers["half"]) == "half: no answer from a replica: away: the agent could not be reached"
 
 
-async def test_agents_behind_grpc_are_asked_wherever_their_cards_are(tmp_path: Path) -> None:
+async def test_grpc_agents_are_asked_at_every_place_of_their_cards(tmp_path: Path) -> None:
     interface = {"url": "tracker:1", "protocolBinding": "GRPC", "protocolVersion": "1.0"}
     (tmp_path / "card.json").write_bytes(msgspec.json.encode({"name": "A", "supportedInterfaces": [interface]}))
     port = free_port(0)
@@ -274,7 +274,7 @@ def of(text: str) -> Examined:
     return examine(Path("gateway.yaml"), {}, text=text)
 
 
-def test_the_exit_code_says_what_was_found() -> None:
+def test_the_exit_code_tells_the_result() -> None:
     assert CheckReport(of(GOOD)).code == 0
     assert CheckReport(of(GOOD), (UP,)).code == 0
     assert CheckReport(of(GOOD), (UP, DOWN_TENANT)).code == 1

@@ -44,7 +44,7 @@ def test_an_invalid_name_is_refused(name: str) -> None:
         assert failed.value.code == 2
 
 
-def test_a_key_has_192_random_bits_and_says_what_it_is() -> None:
+def test_a_key_has_192_random_bits_and_a_prefix() -> None:
     keys = {new_key("bot", "acme").text for _ in range(100)}
     assert len(keys) == 100
     assert all(key.startswith("a2a_") and len(key) == 4 + 32 for key in keys)

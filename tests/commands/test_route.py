@@ -35,7 +35,7 @@ def test_a_path_without_an_agent_shows_the_reason() -> None:
     assert as_text(explain_route(EXAMINED, Inquiry(path="/nothing", as_="acme"))).startswith("404 no_route\n")
 
 
-def test_a_path_without_that_of_the_public_url_is_told_with_what_it_would_be() -> None:
+def test_a_path_without_the_public_prefix_gets_a_suggestion() -> None:
     text = FILE.replace("auth:", "gateway: { public_url: https://gw.example.com/base }\nauth:")
     said = as_text(explain_route(examine(Path("gateway.yaml"), {}, text=text), Inquiry(path="/support", as_="acme")))
     assert said.startswith("404 no_route\n  → the path lacks /base")

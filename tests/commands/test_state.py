@@ -126,7 +126,7 @@ async def test_a_tenant_is_forgotten_and_no_other(places: tuple[StatePlace, Stat
     assert await erase(places[0], "acme") == 0
 
 
-async def test_the_audit_log_tells_who_was_forgotten(tmp_path: Path) -> None:
+async def test_erasures_are_audited(tmp_path: Path) -> None:
     place = StatePlace(StateUrl("sqlite", tmp_path / "a.db"), audit=tmp_path / "audit.jsonl")
     await fill(place)
     await erase(place, "acme")
@@ -214,7 +214,7 @@ async def test_a_place_is_not_copied_onto_itself(tmp_path: Path) -> None:
 # ---- places that are not there -------------------------------------------------------------------------------------
 
 
-async def test_whoever_only_looks_makes_no_file(tmp_path: Path) -> None:
+async def test_commands_on_a_missing_state_create_no_file(tmp_path: Path) -> None:
     missing = StatePlace(StateUrl("sqlite", tmp_path / "a.db"), place="gateway.yaml:2")
     target = StatePlace(StateUrl("sqlite", tmp_path / "b.db"))
     for asking in (figures(missing), erase(missing, "acme"), migrate(missing, target, NOW)):

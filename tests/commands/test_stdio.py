@@ -95,7 +95,7 @@ async def test_agents_behind_a_gateway_are_called_with_a_key(fleet: tuple[str, i
         ("http://gw/support", "https://[public/a2a/support", ""),
     ],
 )
-def test_a_prefix_is_told_by_what_was_typed(typed: str, advertised: str, path: str) -> None:
+def test_a_prefix_is_named_as_it_was_typed(typed: str, advertised: str, path: str) -> None:
     interface = {"url": advertised, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
     found = FoundAgent({"name": "A", "supportedInterfaces": [interface]}, f"{typed}/.well-known/agent-card.json")
     assert served_path(found) == path

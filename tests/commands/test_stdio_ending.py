@@ -130,7 +130,7 @@ async def test_an_agent_of_a_configuration_is_named_and_the_key_comes_from_the_e
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
-async def test_a_signal_ends_what_is_open_with_a_last_word(ending: signal.Signals) -> None:
+async def test_a_signal_ends_open_calls_with_an_error(ending: signal.Signals) -> None:
     async def never(wire: Wire) -> None:
         await wire.request()
         await wire.hang()

@@ -202,5 +202,5 @@ TLS = "agents: { a: { backend: SCHEME://127.0.0.1:1, tls: { ca: system } } }"
         (TLS.replace("SCHEME", "grpcs"), []),
     ],
 )
-def test_authorities_of_what_is_not_reached_over_tls_are_worth_a_warning(text: str, paths: list[str]) -> None:
+def test_authorities_of_a_backend_without_tls_are_a_warning(text: str, paths: list[str]) -> None:
     assert [path for path, _ in warnings(f"version: 1\n{text}\n")] == paths

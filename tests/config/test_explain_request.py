@@ -81,7 +81,7 @@ def test_a_certificate_is_asked_about_by_its_name(tmp_path: Path) -> None:
         explain_request(CONFIG, TABLE, Inquiry("/a", certificate="CN=fax"))
 
 
-def test_a_path_that_lacks_that_of_the_public_url_is_said_with_what_it_would_be() -> None:
+def test_a_path_without_the_public_prefix_gets_a_suggestion() -> None:
     config = good("version: 1\ngateway: { public_url: 'https://gw.example/base' }\nagents: { a: http://127.0.0.1:1 }\n")
     said = explain_request(config, routing_table(config, Marks()), Inquiry("/a/tasks?x=1"), everything=True)
     assert said["reason"] == "no_route"

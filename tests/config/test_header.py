@@ -173,7 +173,7 @@ def test_headers_of_an_agent_are_checked_against_the_defaults() -> None:
 
 
 @for_each("name", ["X-Org", "x-ORG"])
-def test_a_client_cannot_say_who_it_is(name: str) -> None:
+def test_identity_headers_cannot_be_forwarded(name: str) -> None:
     told = "identity_headers: { tenant: X-Org }"
     assert errors(agent(f"{told}, forward_headers: [{name}]")) == [
         (

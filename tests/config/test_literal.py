@@ -73,7 +73,7 @@ DEFAULTS = [
 
 
 @for_each(("text", "path"), PLACES + DEFAULTS)
-def test_a_secret_is_found_wherever_one_is_written_out(text: str, path: str) -> None:
+def test_a_literal_secret_is_found_in_every_place(text: str, path: str) -> None:
     [(where, line, column, _)] = found(text.replace("SECRET", SECRET))
     assert where == path
     value = text.splitlines()[line - 1][column - 1 :]

@@ -50,7 +50,7 @@ def test_addresses_that_are_never_called_cannot_be_listed(host: str, more: str) 
         assert found == [("push.allow[0]", "no webhook is called at this address, even if listed")]
 
 
-def test_private_networks_are_opened_to_what_is_listed_alone() -> None:
+def test_open_private_networks_without_an_allow_list_are_a_warning() -> None:
     [(path, fact)] = warnings(text("block_private_networks: false"))
     assert path == "push.block_private_networks"
     assert "opens nothing" in fact

@@ -131,7 +131,7 @@ def test_a_reference_alone_may_be_shown_and_a_default_may_not() -> None:
     assert not is_reference("x${TOKEN}")
 
 
-def test_a_message_shows_what_the_file_writes_and_not_what_it_came_to() -> None:
+def test_a_message_shows_the_reference_and_not_its_value() -> None:
     masks = Masks({"value": "${VAR}"}, {"s3cret": "***", "s3cret-longer": "${TOKEN}"})
     assert masks.clean("'value' is no value") == "'${VAR}' is no value"
     assert masks.clean("s3cret-longer, s3cret, http://u:p@host") == "${TOKEN}, ***, http://***@host"

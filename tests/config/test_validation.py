@@ -67,6 +67,6 @@ def test_a_flag_and_a_number_may_come_by_a_reference() -> None:
     assert (config.gateway.anonymous, config.observe.metrics.max_tenants) == (True, 7)
 
 
-def test_a_name_is_close_whatever_its_case() -> None:
+def test_suggestions_ignore_case() -> None:
     assert nearest("BILLING", ["billing", "support"]) == "did you mean 'billing'?"
     assert nearest("x", ["billing", "support"]) == ""

@@ -47,7 +47,7 @@ def test_anything_else_differs(got: Tree) -> None:
     assert outcome(OLD, NEW_CLIENT, "send_task", got, direct({"send_task": GOOD})) is Outcome.DIFFERS
 
 
-def test_a_pair_of_one_dialect_gets_what_it_gets_directly_and_nothing_better() -> None:
+def test_a_pair_of_one_dialect_gets_its_direct_result() -> None:
     assert outcome(NEW, NEW_CLIENT, "send_task", BAD, direct({"send_task": BAD})) is Outcome.OK
     assert outcome(NEW, NEW_CLIENT, "send_task", GOOD, direct({"send_task": BAD})) is Outcome.DIFFERS
 
@@ -90,7 +90,7 @@ def test_a_difference_is_told_by_its_first_place() -> None:
     assert difference({"error": "Internal"}, GOOD) == ("Internal", "an answer")
 
 
-def test_the_report_tells_what_differs_and_for_whom() -> None:
+def test_the_report_tells_each_difference_and_its_pair() -> None:
     told: Told = {"card": CARD, "send_task": BAD}
     page = report({(OLD.key, NEW_CLIENT.key): judge(OLD, NEW_CLIENT, told, direct({"send_task": GOOD}))})
     assert "| send_task | events[0].task.state: failed | completed | py-0.3 rpc < py-1.3 rpc |" in page

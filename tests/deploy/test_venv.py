@@ -98,7 +98,7 @@ def test_another_lock_file_makes_another_environment(shell: Shell) -> None:
     assert shell.left == {".venv-run"}
 
 
-def test_an_install_that_fails_leaves_what_was_there(shell: Shell) -> None:
+def test_a_failed_install_keeps_the_former_environment(shell: Shell) -> None:
     shell.python("3.12.1", install="echo no network >&2; exit 1")
     assert "no network" in shell.run(1)
     assert shell.left == set()

@@ -147,7 +147,7 @@ async def left(here: Standing, calling: "asyncio.Future[object]", begun: asyncio
 
 
 @every_program
-async def test_the_agent_is_told_of_the_client_and_not_of_what_it_says_of_itself(program: str, tmp_path: Path) -> None:
+async def test_the_agent_gets_the_clients_address_and_not_the_clients_claims(program: str, tmp_path: Path) -> None:
     told = {"x-forwarded-for": "203.0.113.9", "forwarded": "for=203.0.113.9", "a2a-version": "1.0"}
     body = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}}
     async with standing(program, tmp_path) as here, opened(here.front, ELSEWHERE, **told) as http:

@@ -34,7 +34,7 @@ def agent(ground: Grounds) -> Agent:
 # ---- Whose a task is -------------------------------------------------------------------------------------------------
 
 
-async def test_each_knows_whose_the_tasks_of_the_other_are(agent: Agent, tmp_path: Path) -> None:
+async def test_each_worker_knows_the_owners_of_the_others_tasks(agent: Agent, tmp_path: Path) -> None:
     async with workers(configuration(agent, tmp_path), tmp_path) as process:
         one, two = pids(process)
         with only(process, one):

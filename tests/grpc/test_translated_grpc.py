@@ -300,7 +300,7 @@ async def test_an_error_event_ends_the_call_also_where_the_agent_goes_on() -> No
 
 
 @for_each("speaks", EVERY)
-async def test_a_stream_that_breaks_off_says_so_behind_what_was_held_back(speaks: str) -> None:
+async def test_a_broken_stream_sends_the_held_back_event_and_then_the_error(speaks: str) -> None:
     async def script(wire: Wire) -> None:
         received = await wire.request()
         await wire.send(streams(speaks, WORKING, COMPLETED, whole=False)(received))

@@ -143,7 +143,7 @@ def test_a_malformed_pattern_is_refused_with_a_remedy(kind: str, text: str, fact
     assert (told, bool(remedy)) == (fact, True)
 
 
-def test_the_narrower_pattern_fits_less_wherever_they_differ() -> None:
+def test_a_narrower_pattern_matches_fewer_names() -> None:
     whole, one, two = uri("spiffe://x/a/b"), uri("spiffe://x/a/*"), uri("spiffe://x/{tenant}/*")
     assert whole.is_narrower(one)
     assert one.is_narrower(two)

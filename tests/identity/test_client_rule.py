@@ -23,7 +23,7 @@ def find(*subjects: str, clients: dict[str, Any] = CLIENTS) -> tuple[str, str, s
     return whose.client, whose.tenant, whose.name.subject, whose.agents
 
 
-def test_the_narrowest_pattern_counts_wherever_it_stands() -> None:
+def test_the_narrowest_pattern_wins_in_any_order() -> None:
     backwards = dict(reversed(CLIENTS.items()))
     for clients in (CLIENTS, backwards):
         assert find("spiffe://m/ns/globex/sa/a", clients=clients)[:2] == ("mesh", "globex")
@@ -31,7 +31,7 @@ def test_the_narrowest_pattern_counts_wherever_it_stands() -> None:
         assert find("spiffe://m/ns/acme/sa/lost", clients=clients)[::3] == ("shut", frozenset())
 
 
-def test_several_names_of_one_client_are_one_caller_in_whatever_order() -> None:
+def test_several_names_of_one_client_are_one_caller_in_any_order() -> None:
     both = find("b.acme.test", "a.acme.test", "elsewhere.test")
     assert both == find("a.acme.test", "elsewhere.test", "b.acme.test") == ("hosts", "acme", "a.acme.test", None)
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 # ---- API keys ------------------------------------------------------------------------------------------------------
 
 
-async def test_guessing_at_keys_is_slow_and_who_was_known_before_is_served() -> None:
+async def test_guessing_at_keys_is_slow_and_known_callers_are_served() -> None:
     async with front({"failures": "20/h"}) as place:
         assert (await place.call(key_header())).status == 200
         statuses = [(await place.call((b"X-API-Key", b"guess-%d" % number))).status for number in range(40)]

@@ -227,7 +227,7 @@ def of_clients(**entry: Any) -> Entitlement:
 
 
 @for_each("trusted", [True, False])
-def test_whom_a_client_spoke_for_stands_as_long_as_it_is_trusted(*, trusted: bool) -> None:
+def test_delegated_principals_stay_entitled_while_their_client_is_trusted(*, trusted: bool) -> None:
     now = of_clients(trust_identity_headers=trusted)
     caller = Principal(
         "acme", SAN[0], "mtls", "mtls", claims={"san": SAN}, trusted=True, on_behalf_of="alice", session="s1"

@@ -145,7 +145,7 @@ async def test_certificate_headers_of_a_proxy_are_ignored(tmp_path: Path) -> Non
         assert (asked.header(b"x-forwarded-client-cert"), asked.header(b"client-cert")) == (None, None)
 
 
-async def test_an_agent_is_picked_by_what_is_on_the_certificate(tmp_path: Path) -> None:
+async def test_claims_of_a_certificate_pick_an_agent(tmp_path: Path) -> None:
     other = (
         "    match: { path: /echo }\n  mesh:\n    backend: http://127.0.0.1:9\n    match:\n"
         "      - { path: /echo, claim: { client: mesh } }\n      - { path: /dns, claim: { san: reports.acme.test } }\n"

@@ -68,7 +68,7 @@ async def test_a_certificate_that_cannot_be_verified_ends_the_handshake(
         assert agent.requests == []
 
 
-async def test_an_intermediate_is_trusted_alone_and_for_what_it_may_sign(tmp_path: Path) -> None:
+async def test_an_intermediate_is_trusted_without_its_root_and_within_its_constraints(tmp_path: Path) -> None:
     async with certifying(tmp_path, written=True) as (site, _, _agent):
         partner = Authority("partner", Authority("root"), only=("mesh.test", "acme.test"))
         (tmp_path / "clients.pem").write_bytes(partner.pem)

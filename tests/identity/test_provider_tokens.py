@@ -125,7 +125,7 @@ def test_a_refusal_by_the_map_is_remembered_and_told_alike() -> None:
     ("path", "subject"),
     [("sub", ENTRA["sub"]), ("preferred_username", "ada@contoso.com"), ("nowhere", ""), ("x.y", "n")],
 )
-def test_another_claim_may_say_who_calls(path: str, subject: str) -> None:
+def test_another_claim_may_name_the_principal(path: str, subject: str) -> None:
     assert who({**ENTRA, "x": {"y": "n"}}, tenant_claim="tid", principal_claim=path).subject == subject
 
 

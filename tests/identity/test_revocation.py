@@ -118,7 +118,7 @@ async def test_a_revoked_client_gets_the_reason_at_once_and_nothing_more(how: st
 
 
 @pytest.mark.parametrize("how", GRANTED)
-async def test_whoever_may_still_call_hears_its_stream_to_the_end(how: str, tmp_path: Path) -> None:
+async def test_callers_that_stay_admitted_get_their_streams_to_the_end(how: str, tmp_path: Path) -> None:
     async with two_streams(tmp_path) as (site, held, acme, _):
         await site.rewrite(GRANTED[how])
         held.last = chunk(EVENT) + chunk(b"")

@@ -54,7 +54,7 @@ async def test_below_a_public_path_they_are_below_it() -> None:
         assert (await gateway.get("/.well-known/jwks.json")).status == 404
 
 
-async def test_nothing_is_read_of_what_a_stranger_posts() -> None:
+async def test_bodies_of_strangers_are_not_read() -> None:
     async with site(RELAY) as there:
         given = await _given(there)
         own = given["url"].removeprefix(there.gateway.gateway.public_url)

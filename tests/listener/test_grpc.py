@@ -129,7 +129,7 @@ async def test_a_head_has_the_metadata_as_http_2_has_them_and_the_rest_of_the_de
         assert names == {b"x-api-key", b"x-own-bin", b"user-agent"}
 
 
-async def test_calls_with_one_head_share_what_is_worked_out_from_it_and_nothing_else() -> None:
+async def test_calls_with_equal_heads_share_only_their_cache() -> None:
     async with fronting() as front, front.channel() as channel, front.channel() as other:
         for each, value, timeout in ((channel, "a", 10), (channel, "a", None), (channel, "b", 10), (other, "a", 10)):
             await each.unary_unary(SEND)(b"", metadata=(("x-api-key", value),), timeout=timeout)

@@ -129,7 +129,7 @@ async def test_a_client_that_left_while_nobody_read_it_is_let_go_of() -> None:
         await front.rested()
 
 
-async def test_a_refusal_of_what_is_no_request_arrives_although_more_comes() -> None:
+async def test_a_refusal_arrives_while_the_client_still_sends() -> None:
     async with fronting() as front:
         said = await Stubborn(front.port, b"GET /\r\n" + b"x" * READ).done()
         assert said.startswith(b"HTTP/1.1 400 ")

@@ -240,7 +240,7 @@ async def test_a_client_that_leaves_in_its_body_ends_its_request(framing: bytes,
         assert front.gone == 1
 
 
-async def test_a_client_that_left_before_anybody_asked_is_gone_to_whoever_asks_later() -> None:
+async def test_a_client_that_left_is_gone_for_a_later_callback() -> None:
     entered = asyncio.Event()
 
     class Late(Front):

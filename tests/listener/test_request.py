@@ -49,7 +49,7 @@ def test_an_early_look_refuses_what_can_come_to_no_good_end() -> None:
         assert caught.value.status == status, start[:40]
 
 
-def test_words_for_clients_name_what_is_wrong_and_nothing_else() -> None:
+def test_refusals_name_the_fault_and_nothing_else() -> None:
     for raw in (lines(b"X: \x00secret"), lines(b"Content-Length: secret"), lines(b"Upgrade: secret")):
         with pytest.raises(Unreadable) as caught:
             head_of(raw)
@@ -104,7 +104,7 @@ def test_a_head_cut_anywhere_is_read_as_it_is_in_one_piece(pieces: list[bytes], 
 # ---- The same head again -------------------------------------------------------------------------------------------
 
 
-def test_a_head_that_comes_again_is_known_whatever_its_length() -> None:
+def test_a_repeated_head_is_recognised_at_any_length() -> None:
     for before, after in (
         (b"Content-Length: 5", b"Content-Length: 123456789"),
         (b"content-length:\t7 ", b"content-length:\t0 "),

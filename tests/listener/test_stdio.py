@@ -211,9 +211,7 @@ REFUSED = b'"jsonrpc":"2.0","error":{"code":-32029,"message":"no","data":[{"id":
 @for_each("identity", ['"a-1"', "7", "-7", "0", "1.5", '"\\u0061"', "9007199254740993", '"%s"' % ("x" * 600)])
 @for_each("said", [b'"id":null,%b', b' "id" : null ,%b', b"%b", b'%b,"id":null', b'"id":9007199254740992,%b'])
 @for_each("streamed", [False, True])
-async def test_every_answer_has_the_id_of_its_call_whatever_the_line_says(
-    identity: str, said: bytes, *, streamed: bool
-) -> None:
+async def test_every_answer_has_the_id_of_its_call(identity: str, said: bytes, *, streamed: bool) -> None:
     body = b"{%b}" % (said % REFUSED)
 
     async def serve(head: Head, wire: Responder) -> None:

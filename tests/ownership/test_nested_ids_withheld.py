@@ -64,7 +64,7 @@ async def begun(site: Spoken) -> None:
 
 
 @for_each("shape", FOREIGN)
-async def test_an_answer_whose_messages_name_anothers_never_leaves(shape: str) -> None:
+async def test_answers_with_anothers_ids_in_messages_are_withheld(shape: str) -> None:
     async with outspoken() as site:
         await begun(site)
         answer = await site.says(FOREIGN[shape], "globex")
@@ -125,7 +125,7 @@ class Failing(Outspoken):
 @pytest.mark.parametrize(
     "where", ["details", "data of 0.3", "deep in the data", "a task as the data", "beside the message"]
 )
-async def test_an_error_whose_details_name_anothers_never_leaves(names: str, where: str, *, passes: bool) -> None:
+async def test_errors_with_anothers_ids_in_details_are_withheld(names: str, where: str, *, passes: bool) -> None:
     agent = Failing()
     async with outspoken(agent=agent) as site:
         await begun(site)
@@ -144,7 +144,7 @@ async def test_an_error_whose_details_name_anothers_never_leaves(names: str, whe
 
 
 @pytest.mark.parametrize("names", ["T", "V"])
-async def test_an_error_to_who_asks_for_a_list_is_no_way_round(names: str) -> None:
+async def test_errors_to_list_requests_with_anothers_ids_are_withheld(names: str) -> None:
     class Unlisted(Outspoken):
         def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
             if call["method"] == "ListTasks":
@@ -198,7 +198,7 @@ async def withheld(site: Site, client: str, names: dict[str, Any], where: str) -
 # ---- Notifications ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_notification_whose_messages_name_anothers_is_not_its_receivers() -> None:
+async def test_notifications_with_anothers_ids_in_messages_are_withheld() -> None:
     async with outspoken() as site:
         await begun(site)
         isolation = site.gateway.gateway.snapshot.backends["crm"].isolation

@@ -142,7 +142,7 @@ class Full:
         return await self._record(scope, observed)
 
 
-async def test_no_agent_begins_what_cannot_be_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_task_begins_that_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     store, now = SqliteStore(None), [100.0]
     disk = Full(store)
     monkeypatch.setattr("gateway.app.Ledger", partial(Ledger, clock=lambda: now[0]))

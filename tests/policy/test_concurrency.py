@@ -34,7 +34,7 @@ def at_rest(limiter: ConcurrencyLimiter) -> bool:
 # ---- Places ----------------------------------------------------------------------------------------------------------
 
 
-def test_whoever_waits_has_the_place_in_the_moment_it_is_given_back() -> None:
+def test_a_released_place_goes_to_a_waiting_call_at_once() -> None:
     async def main() -> None:
         limiter = ConcurrencyLimiter(1, 10, 1.0)
         first = entered(limiter, ACME)
@@ -288,7 +288,7 @@ steps = st.one_of(
 
 @given(places=st.integers(1, 4), queue=st.integers(0, 8), steps=st.lists(steps, max_size=60))
 @settings(max_examples=150)
-def test_places_and_the_queue_add_up_whatever_happens(places: int, queue: int, steps: list[Any]) -> None:
+def test_places_and_the_queue_always_add_up(places: int, queue: int, steps: list[Any]) -> None:
     async def main() -> None:
         crowd = Crowd(places, queue)
         for step in steps:

@@ -109,7 +109,7 @@ async def test_a_clock_that_went_back_gives_nothing_and_goes_on(server: RedisSer
 
 @needs_redis
 @pytest.mark.anyio
-async def test_new_figures_keep_what_was_spent(server: RedisServer) -> None:
+async def test_changed_limits_keep_spent_quota(server: RedisServer) -> None:
     async with gateway(server) as here:
         assert await here.taken() == 10
         assert await here.taken(Rate(20 / 3600, 15.0)) == 5
@@ -137,7 +137,7 @@ async def test_an_unreadable_bucket_is_full(server: RedisServer, kept: str) -> N
 
 @needs_redis
 @pytest.mark.anyio
-async def test_names_keep_apart_whatever_is_in_them(server: RedisServer) -> None:
+async def test_keys_of_different_names_differ(server: RedisServer) -> None:
     async with gateway(server) as here:
         for tenant in ("a", "a:b", "{x}", "tenant:a", "ä b\r\n", ""):
             assert await here.taken(tenant=tenant) == 10

@@ -103,9 +103,7 @@ def test_charges_beyond_the_burst_are_debt_that_time_pays() -> None:
     rate=st.floats(1.0, 1e6),
     sizes=st.lists(st.tuples(st.floats(0.0, 10.0), st.integers(0, 10**7)), max_size=30),
 )
-def test_in_the_long_run_no_more_is_moved_than_the_rate_but_for_what_was_under_way(
-    rate: float, sizes: list[tuple[float, int]]
-) -> None:
+def test_bytes_exceed_the_rate_only_by_calls_under_way(rate: float, sizes: list[tuple[float, int]]) -> None:
     bucket, now, moved, last = Bucket(rate, rate), 0.0, 0, 0
     for pause, size in sizes:
         now += pause

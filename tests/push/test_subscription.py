@@ -21,7 +21,7 @@ def subscription(name: str = "a", config: PushConfig = CONFIG, **more: object) -
     return replace(made, until=NOW + 86_400, **more)
 
 
-def test_nothing_that_calls_anybody_is_in_what_is_printed() -> None:
+def test_printed_subscriptions_show_no_url_and_no_secret() -> None:
     one = subscription()
     for secret in ("hooks.example", "tok-123", "s3cret", one.key, one.proof):
         assert secret not in repr(one)

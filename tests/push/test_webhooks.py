@@ -170,7 +170,7 @@ async def test_a_notification_goes_to_the_clients_webhook_signed_and_once() -> N
         await there.gateway.until(lambda: there.gateway.metric("push_deliveries_total", result="delivered") == 1)
 
 
-async def test_whoever_guesses_a_callback_or_its_token_gets_what_nobody_gets() -> None:
+async def test_guessed_callbacks_and_tokens_look_like_missing_ones() -> None:
     async with site(RELAY) as there:
         task = (await there.send("acme"))["id"]
         await there.call("acme", "CreateTaskPushNotificationConfig", taskId=task, id="mine", url=there.hook)
@@ -232,7 +232,7 @@ SAID: dict[str, dict[str, Any]] = {
 
 
 @for_each("said", SAID)
-async def test_a_webhook_of_a_task_that_goes_on_stays_whatever_the_agent_answers(said: str) -> None:
+async def test_a_webhook_of_a_continued_task_stays_after_any_answer(said: str) -> None:
     async with site(RELAY, Evasive(**SAID[said])) as there:
         task = (await there.call("acme", "SendMessage", message=MESSAGE)).json["result"]["task"]
         message = {**MESSAGE, "taskId": task["id"]}

@@ -140,7 +140,7 @@ async def test_a_webhook_of_0_3_at_an_agent_of_0_1_is_called_as_its_task_without
         assert (await there.call("tasks/pushNotificationConfig/get", id="mine"))["result"] == made["result"]
 
 
-async def test_by_methods_of_0_3_a_name_of_0_1_is_no_task_whatever_is_asked() -> None:
+async def test_names_of_0_1_are_no_tasks_for_methods_of_0_3() -> None:
     trusting = Trusting("TASK_STATE_WORKING")
     async with ScriptedBackend(trusting.script) as backend, site(f'"{backend.url}"') as there:
         await there.call("tasks/send", id="mine", sessionId="talk", message=TEXT)

@@ -109,7 +109,7 @@ async def revoking(folder: Path, *received: bytes) -> AsyncIterator[Revoking]:
 
 
 @pytest.mark.parametrize("what", REVOKED)
-async def test_a_callback_takes_nothing_for_whom_may_not_call_its_agent_any_more(tmp_path: Path, what: str) -> None:
+async def test_a_callback_refuses_notifications_for_revoked_callers(tmp_path: Path, what: str) -> None:
     async with revoking(tmp_path) as there:
         await there.put(REVOKED[what])
         assert await there.notify() == 403

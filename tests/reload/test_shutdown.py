@@ -149,7 +149,7 @@ def test_a_second_signal_ends_workers_that_hear_nothing_any_more(tmp_path: Path)
         process.close()
 
 
-def test_workers_end_at_once_when_their_parent_is_killed_whatever_calls_are_open(tmp_path: Path) -> None:
+def test_workers_end_at_once_when_their_parent_is_killed(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as agent:
         backend = {"url": f"http://127.0.0.1:{agent.getsockname()[1]}", "protocol": "jsonrpc", "a2a_version": "1.0"}
         text = configuration(drain={"delay": "30s", "timeout": "60s"}) | {"agents": {"a": {"backend": backend}}}

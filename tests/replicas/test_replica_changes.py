@@ -77,7 +77,7 @@ async def broken(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("auth", ["", AUTH], ids=["nobody is proven", "a ledger is kept"])
-async def test_a_reload_keeps_who_is_left_alone_whose_tasks_are_where_and_streams(tmp_path: Path, auth: str) -> None:
+async def test_a_reload_keeps_ejections_affinity_and_streams(tmp_path: Path, auth: str) -> None:
     headers = (bearer("acme"),) if auth else ()
     held = streaming()
     scripts = (named("a"), named("b"), agent(broken), agent(held))
@@ -121,7 +121,7 @@ async def test_a_reload_keeps_who_is_left_alone_whose_tasks_are_where_and_stream
         await until(lambda: there.condition("d").active == 0)
 
 
-async def test_a_replica_that_is_taken_out_finishes_what_it_has_and_is_closed_then(tmp_path: Path) -> None:
+async def test_a_removed_replica_finishes_its_calls_and_is_closed(tmp_path: Path) -> None:
     held = streaming()
     async with site(tmp_path, agent(held), named("b")) as there:
         client = await there.gateway.client()

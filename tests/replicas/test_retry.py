@@ -241,7 +241,7 @@ async def test_a_replica_whose_calls_fail_is_ejected(script: Script, why: str) -
 
 @pytest.mark.usefixtures("grpc_over")
 @undisturbed(0.2)
-async def test_an_agent_behind_grpc_is_told_what_is_left_of_the_callers_time() -> None:
+async def test_a_grpc_agent_gets_the_remaining_deadline() -> None:
     told: list[tuple[float, float | None]] = []
 
     async def answers_the_second_time(asked: Asked) -> None:

@@ -138,7 +138,7 @@ async def test_waiting_calls_cost_no_retry_budget() -> None:
         assert there.gateway.metric("backend_retries_total") == 0
 
 
-async def test_one_of_those_who_wait_tries_a_backend_that_was_left_alone() -> None:
+async def test_one_waiting_call_tries_an_ejected_backend() -> None:
     more = WAITS.replace("eject: {", "breaker: { after: 3, time: 1s }, eject: {")
     async with site(more=more) as there:
         await there.first.__aexit__(None, None, None)

@@ -60,7 +60,7 @@ def fault(path: str, **more: object) -> type[Fault] | None:
         ("/desk/support/v1/message:send", None),
     ],
 )
-def test_the_tenant_is_found_wherever_a_client_can_put_it(path: str, field: str | None) -> None:
+def test_the_tenant_is_found_in_every_place(path: str, field: str | None) -> None:
     answer = asked(path, tenant=field)
     assert answer.verdict.route is not None
     assert answer.tenant == "support"

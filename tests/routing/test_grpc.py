@@ -128,7 +128,7 @@ def test_a_credential_at_a_path_picks_its_agent_only_where_no_tenant_is_named() 
     assert whys == ["is picked by its credential where no tenant is named, the request has 'status'"]
 
 
-def test_an_agent_with_tenants_of_its_own_has_the_credential_of_its_path_whatever_is_named() -> None:
+def test_an_agent_split_by_tenant_keeps_the_credential_of_its_path() -> None:
     it = match("crm", "/crm", KEY)
     for crm in (agent(it, by_tenant=("acme", "status")), agent(it, require_tenant=True), agent(it, tenanted=True)):
         found = table(crm, agent(match("status", "/status")))
@@ -136,7 +136,7 @@ def test_an_agent_with_tenants_of_its_own_has_the_credential_of_its_path_whateve
         assert asked(found, "acme", key="batch").rule is not None
 
 
-def test_whoever_is_answered_without_a_tenant_needs_none() -> None:
+def test_a_caller_that_is_answered_without_a_tenant_never_needs_one() -> None:
     # So the card that the plain service of 0.3 gives never has to name a scope.
     billing = (match("billing", "/a", KEY), match("billing", "/b"), match("billing", "/c", KEY, tenant="t"))
     others = (
@@ -326,7 +326,7 @@ def shown(rule: Rule) -> str | None:
 
 
 @given(agents())
-def test_an_address_leads_to_the_agent_whose_it_is(found: tuple[AgentRules, ...]) -> None:
+def test_an_address_leads_to_its_agent(found: tuple[AgentRules, ...]) -> None:
     made = table(*found)
     for each in found:
         for rule in each.rules:

@@ -195,7 +195,7 @@ agents:
 )
 
 
-async def test_whoever_acts_for_a_tenant_of_any_text_reaches_its_backend_and_nobody_else_does() -> None:
+async def test_only_a_caller_that_acts_for_an_opaque_tenant_reaches_its_backend() -> None:
     async with site(DIVIDED) as (gateway, backend, client):
         for tenant in (WILD, "a b"):
             assert worked(await gateway.post("/crm", rpc(tenant), [bearer("acme")]))

@@ -138,7 +138,7 @@ async def test_cards_keep_to_it_as_far_as_they_are_not_public() -> None:
         assert front.backend.requests == []
 
 
-async def test_operators_are_told_what_is_lacking() -> None:
+async def test_operators_see_the_lacking_claims() -> None:
     async with site() as (front, _):
 
         async def route(**question: object) -> dict[str, object]:
@@ -157,7 +157,7 @@ async def test_operators_are_told_what_is_lacking() -> None:
         assert (await route(**over_grpc))["reason"] == "insufficient_scope"
 
 
-async def test_the_log_says_what_is_lacking_and_the_client_is_told_the_scopes_alone() -> None:
+async def test_the_log_names_lacking_claims_and_the_client_gets_the_scopes_alone() -> None:
     async with site() as (front, _):
         answer = await front.gateway.post("/strict", CALL, [token_with({})])
         assert "agents.call" in answer.json["error"]["message"]
@@ -171,9 +171,7 @@ async def test_the_log_says_what_is_lacking_and_the_client_is_told_the_scopes_al
     ("require", "status"),
     [("{ scope: agents.call }", 403), ("{ role: clerk }", 403), ("{ claim: { client: mesh } }", 200)],
 )
-async def test_a_certificate_has_no_scope_and_no_role_but_what_is_on_it(
-    tmp_path: Path, require: str, status: int
-) -> None:
+async def test_a_certificate_has_only_its_own_claims(tmp_path: Path, require: str, status: int) -> None:
     async with certifying(tmp_path, agents=f"    require: {require}\n") as (site, _, _):
         mine: Shown = site.authority.issue(ACME)
         assert (await site.post(mine)).status == status

@@ -212,7 +212,7 @@ def test_a_key_reaches_no_more_than_it_is_narrowed_to() -> None:
     assert resolve(found, RoutingInput(("a2a",), "", None, narrow)).fault is TenantDeniedEndpoint
 
 
-def test_a_stranger_is_asked_who_it_is_whether_the_path_exists_or_not() -> None:
+def test_a_stranger_is_asked_for_a_credential_at_every_path() -> None:
     found = table(agent("it", rule("it", ("path",))))
     for path in (("a2a",), ("nothing",)):
         assert resolve(found, RoutingInput(path)).fault is AuthMissing

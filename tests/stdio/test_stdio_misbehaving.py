@@ -192,7 +192,7 @@ ENDS = {
 """The number of events in a stream, by the mode of the agent."""
 
 
-async def test_a_stream_ends_where_the_agent_says_so_in_whatever_way(tmp_path: Path) -> None:
+async def test_a_stream_ends_with_every_kind_of_final_event(tmp_path: Path) -> None:
     async with fleet(tmp_path, **{mode: Bad(mode) for mode in ENDS}) as gateway:
 
         async def check(mode: str) -> None:

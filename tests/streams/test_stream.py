@@ -49,7 +49,7 @@ async def test_each_event_arrives_before_the_next_is_sent() -> None:
         await gateway.rested()
 
 
-async def test_events_are_passed_as_they_came_whatever_the_borders_of_chunks() -> None:
+async def test_events_pass_unchanged_with_any_chunk_borders() -> None:
     raw = (
         b'\xef\xbb\xbf: a comment\r\n\r\nid: 7\r\nevent: message\r\ndata: {\r\ndata:  "jsonrpc":"2.0","id":1,\r\n'
         b'data: "result":{}}\r\n\r\nretry: 10\n\n: ping\n\ndata: '

@@ -23,7 +23,7 @@ def put(aliases: Aliases, where: AliasKey, alias: Alias) -> None:
         key("yours"),
     ],
 )
-def test_whoever_else_it_is_knows_nothing_of_it(other: AliasKey) -> None:
+def test_an_alias_is_unknown_to_other_callers(other: AliasKey) -> None:
     aliases = Aliases()
     put(aliases, key("mine"), Alias("task-1"))
     assert aliases.find(other) is None

@@ -65,7 +65,7 @@ async def test_of_two_gateways_that_meet_a_task_at_a_time_one_has_it_and_both_ar
             assert first == RecordedOwners(found.owner, found.owner)
 
 
-async def test_of_two_gateways_that_take_what_is_due_one_has_each(server: RedisServer, store: RedisStore) -> None:
+async def test_each_due_note_goes_to_one_of_two_gateways(server: RedisServer, store: RedisStore) -> None:
     for number in range(100):
         await store.keep(Note("out", f"k{number:03}", b"", due=NOW - 100.0 + number))
     async with opened(server.url) as other:

@@ -21,7 +21,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await store.aclose()
 
 
-async def test_those_go_that_end_first_and_only_of_who_has_too_many(
+async def test_notes_over_the_bound_go_by_their_end_for_their_tenant_alone(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.tasks.store.PAGE", 3)

@@ -50,7 +50,7 @@ def test_rendering_while_new_series_are_counted_loses_and_breaks_nothing() -> No
     assert total == 20_000
 
 
-def test_series_of_what_is_gone_are_dropped_and_no_others() -> None:
+def test_only_series_of_removed_objects_are_dropped() -> None:
     counter = Counter("calls_total", "Calls.", ("agent", "outcome"))
     shared = Counter("events_total", "Events.", ("agent", "event"))
     open_now = Counter("open", "Open.", ("agent",))

@@ -80,7 +80,7 @@ async def test_an_abandoned_snapshot_leaves_earlier_resources_alone() -> None:
     await background.aclose()
 
 
-async def test_whoever_is_last_to_hold_it_closes_it_whatever_the_order() -> None:
+async def test_the_last_holder_closes_a_resource() -> None:
     background = Background()
     first = Resources()
     early, late = hold(first, "early", 1), hold(first, "late", 1)
@@ -102,7 +102,7 @@ async def test_whoever_is_last_to_hold_it_closes_it_whatever_the_order() -> None
     await background.aclose()
 
 
-async def test_all_are_closed_at_a_time_and_whatever_one_of_them_does(caplog: pytest.LogCaptureFixture) -> None:
+async def test_all_resources_are_closed_at_once_although_one_fails(caplog: pytest.LogCaptureFixture) -> None:
     both, closed = asyncio.Barrier(2), list[str]()
 
     async def waits() -> None:

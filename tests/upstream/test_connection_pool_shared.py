@@ -147,7 +147,7 @@ async def test_the_gateway_itself_ends_nobodys_stream() -> None:
         assert open_ones(streams) == [True, True]
 
 
-async def test_there_are_never_more_connections_than_the_limit_whoever_asks() -> None:
+async def test_connections_never_exceed_the_limit() -> None:
     async with limited(3) as (_, pool):
         most = 0
 

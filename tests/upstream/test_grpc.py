@@ -119,7 +119,7 @@ async def test_the_agent_is_told_the_shorter_of_two_deadlines(given: float | Non
     assert (await sent(streaming, head))["timeout"] == given
 
 
-async def test_the_agent_is_told_what_is_left_of_the_callers_time_with_each_try_less() -> None:
+async def test_each_attempt_gets_the_remaining_deadline() -> None:
     head = Head("POST", b"/", grpc=method_of(Operation.GET_TASK, Version.V1_0), timeout=10.0)
     now = 1000.0
     caller = Caller(CALLER.principal, CALLER.forwarded_for, CALLER.request_id, since=now)

@@ -152,7 +152,7 @@ async def test_a_certificate_of_somebody_else_is_a_failed_connect(name: str) -> 
         assert agent.asked == []
 
 
-def test_without_anybody_who_vouches_there_is_no_tls() -> None:
+def test_a_channel_without_authorities_has_no_tls() -> None:
     for roots in (None, b""):
         with pytest.raises(ValueError, match="no authority"):
             GrpcChannel("grpcs://agent:1", connect=1, roots=roots)
@@ -166,7 +166,7 @@ def test_only_addresses_of_grpc_are_dialled() -> None:
 # ---- The end ---------------------------------------------------------------------------------------------------------
 
 
-async def test_closing_it_cuts_what_is_on_its_way_and_nothing_is_sent_any_more() -> None:
+async def test_closing_a_channel_cuts_its_calls_and_sends_nothing_more() -> None:
     async with grpc_agent(hangs(b"one")) as agent:
         channel = GrpcChannel(agent.url, connect=5)
         answer = await channel.stream(PATH, b"q", (), first=20, timeout=None)

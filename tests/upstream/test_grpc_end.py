@@ -26,7 +26,7 @@ def read(code: grpc.StatusCode, text: str | None, *trailing: tuple[str, str | by
 
 
 @for_each("code", [code for code in CODES if code is not grpc.StatusCode.UNAUTHENTICATED])
-def test_a_status_with_details_is_the_agents_whatever_its_code(code: grpc.StatusCode) -> None:
+def test_a_status_with_details_is_the_agents_with_any_code(code: grpc.StatusCode) -> None:
     for text in ("try later", "Socket closed", "failed to connect to all addresses", "No status received"):
         status = read(code, text, ("x-other", "1"), ("grpc-status-details-bin", INFO))
         assert status == Status(code.value[0], text, INFO)

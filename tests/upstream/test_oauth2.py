@@ -77,7 +77,7 @@ async def test_client_credentials_are_shown_as_the_server_wants_them(client_auth
         }
 
 
-async def test_callers_never_get_each_others_token_whatever_happens() -> None:
+async def test_callers_never_get_each_others_token() -> None:
     async with source(EXCHANGE) as (tokens, endpoint, times):
         chance = random.Random(8693)
 
@@ -236,7 +236,7 @@ async def test_a_token_that_an_agent_refuses_is_dropped_once() -> None:
         assert await tokens.pair() == (b"authorization", b"Bearer t3")
 
 
-async def test_there_is_a_bound_on_what_is_kept_and_the_longest_unused_goes_first() -> None:
+async def test_kept_tokens_are_bounded_and_the_least_recently_used_goes_first() -> None:
     async with source(EXCHANGE) as (tokens, endpoint, _):
         assert await tokens.token(subject("first")) == "first@1"
         assert await tokens.token(subject("second")) == "second@2"

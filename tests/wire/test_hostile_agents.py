@@ -144,7 +144,7 @@ async def test_an_answer_that_ends_at_any_byte_but_the_last_is_no_answer(death: 
 # ---- What the wire cannot show ---------------------------------------------------------------------------------------
 
 
-async def test_after_the_answer_of_another_call_the_connection_serves_nobody_who_waits() -> None:
+async def test_a_connection_with_another_calls_answer_serves_no_waiting_call() -> None:
     """The next caller queues for that very connection, and would be handed it in the same moment."""
     go_on = asyncio.Event()
 

@@ -233,7 +233,7 @@ async def test_a_client_reads_an_answer_as_the_gateway_did(said: bytes, passed: 
 
 
 @for_each("field", [b"content-type: application/json", b"connection: content-type", b"content-type:"])
-async def test_an_answer_is_json_whatever_hides_its_type(field: bytes) -> None:
+async def test_an_answer_with_a_hidden_content_type_is_json_or_refused(field: bytes) -> None:
     raw = b"HTTP/1.1 200 OK\r\n" + field + b"\r\ncontent-length: %d\r\n\r\n" % len(RESULT) + RESULT
     async with fronted(answers(raw)) as (gateway, _):
         answer = await gateway.post("/echo")

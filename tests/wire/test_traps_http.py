@@ -137,7 +137,7 @@ GONE = b"HTTP/1.1 204 No Content\r\n\r\n"
         ("rest 1.0", whole(b"null")),
     ],
 )
-async def test_a_deletion_is_200_whatever_the_agent_says_of_it(speaks: str, raw: bytes, tmp_path: Path) -> None:
+async def test_a_deletion_is_200_with_any_status_of_the_agent(speaks: str, raw: bytes, tmp_path: Path) -> None:
     """Trap 30: a2a-js and a2a-java say 204, at which the clients of a2a-python and a2a-go fail."""
     async with agent(plays(lambda _: raw), tmp_path, speaks) as (gateway, client):
         rpc = await call(client, gateway, "DeleteTaskPushNotificationConfig", {"taskId": "t", "id": "c"})

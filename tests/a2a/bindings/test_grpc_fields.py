@@ -292,7 +292,7 @@ TOLD = [Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SEND_MESSAGE, *STRE
 
 @MORE
 @given(version=st.sampled_from(VERSIONS), data=st.data())
-def test_any_event_tells_what_it_does_in_json(version: Version, data: st.DataObject) -> None:
+def test_every_event_has_the_progress_of_its_json(version: Version, data: st.DataObject) -> None:
     message = data.draw(messages(event_class(version))).SerializeToString()
     for operation in STREAMS:
         assert grpc_fields.read_progress(operation, version, message) == in_json(
@@ -345,7 +345,7 @@ def test_each_kind_of_event_is_told(version: Version) -> None:
 
 
 @for_each("version", VERSIONS)
-def test_push_configurations_tell_whose_they_are(version: Version) -> None:
+def test_push_configurations_name_their_task(version: Version) -> None:
     schema = new if version is Version.V1_0 else old
 
     def config(task: str) -> Any:

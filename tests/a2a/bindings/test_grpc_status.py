@@ -135,7 +135,7 @@ def test_over_grpc_and_over_http_an_error_has_the_same_details(entry: dict[str, 
 
 @for_each("version", VERSIONS)
 @for_each("kind", ALL_KINDS)
-def test_every_error_is_read_as_what_was_written(kind: ErrorKind, version: Version) -> None:
+def test_written_errors_are_read_again(kind: ErrorKind, version: Version) -> None:
     for error in (error_of(kind.code), AgentError(code=kind.code, reason=kind.reason, message="so")):
         if error.challenges or kind.challenges:
             continue

@@ -60,7 +60,7 @@ def test_a_stream_of_before_1_0_ends_where_it_says_so(event: Any, expected: Cour
     assert going(result(event), version) is expected
 
 
-def test_an_error_ends_a_stream_and_what_is_no_answer_is_for_others_to_refuse() -> None:
+def test_an_error_ends_a_stream_and_malformed_answers_pass() -> None:
     assert going(b'{"jsonrpc":"2.0","id":"g-1","error":{"code":-32603,"message":"x"}}', Version.V1_0) is Course.ENDS
     assert going(b'{"id":"g-1","nothing":1}', Version.V1_0) is Course.GOES_ON
 

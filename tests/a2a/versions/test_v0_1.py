@@ -213,7 +213,7 @@ def test_kept_members_that_do_not_fit_stay_in_metadata() -> None:
     assert "extensions" not in heard
 
 
-def test_a_message_has_the_same_id_wherever_an_agent_says_it() -> None:
+def test_a_message_has_the_same_id_in_every_place() -> None:
     again = lift_heard_message({"parts": [{"kind": "text", "text": "hi"}], "role": "agent"}, "t", "other")
     assert hear()["messageId"] == again["messageId"]
     assert hear()["messageId"] != hear(role="user")["messageId"]

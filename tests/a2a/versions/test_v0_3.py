@@ -264,7 +264,7 @@ def test_a_nested_misfit_is_found() -> None:
         ({"artifactUpdate": {"taskId": "t", "artifact": {"artifactId": "a", "parts": []}}}, "artifactUpdate"),
     ],
 )
-def test_an_event_without_a_kind_is_what_it_holds(event: Tree, name: str) -> None:
+def test_an_event_without_a_kind_is_known_by_its_members(event: Tree, name: str) -> None:
     assert list(lift_any(event, Memo(task_id="call"))) == [name]
 
 
@@ -306,7 +306,7 @@ def test_an_event_of_no_context_is_in_one_of_its_task() -> None:
     }  # fmt: skip
 
 
-def test_chunks_of_an_artifact_always_say_what_they_are() -> None:
+def test_chunks_of_an_artifact_always_have_their_flags() -> None:
     hub: Tree = {"taskId": "t", "contextId": "c", "artifact": {"artifactId": "a", "parts": []}}
     lowered = lower_any({"artifactUpdate": deepcopy(hub)}, Memo(), last=False)
     assert (lowered["append"], lowered["lastChunk"]) == (False, False)

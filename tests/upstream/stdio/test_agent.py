@@ -153,7 +153,7 @@ async def test_calls_that_are_open_end_before_the_process_does_when_no_configura
 
 
 @for_each(("mode", "card"), [("behaves", "extended"), ("announces", "printed"), ("behaves", "GetTask")])
-async def test_the_card_is_what_it_told_last_or_tells_now(mode: str, card: str) -> None:
+async def test_the_card_is_the_last_one_reported(mode: str, card: str) -> None:
     async with running(spec(mode, card=card)) as agent:
         for again in (False, True):
             told = await agent.handshake(CardQuery(), WAIT, again=again)
