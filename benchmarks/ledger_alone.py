@@ -44,7 +44,7 @@ def measured(folder: Path, place: str, sends: int) -> tuple[float, float, float]
     Args:
         folder: An empty one.
         place: One of `PLACES`.
-        sends: How many new tasks there are.
+        sends: The number of new tasks.
     """
     return asyncio.run(_measured(folder, place, sends))
 

@@ -31,10 +31,10 @@ class Row:
     """One fault.
 
     Attributes:
-        fault: What is done.
-        target: What has to come of it.
+        fault: The fault.
+        target: The expected behaviour.
         told: The tests that tell a figure, as pytest names them; each name stands for all its parameters.
-        kept: NestedIds that keep the row, by file, in words or cases that need no process.
+        kept: Other tests that keep the row, by file, in words or cases that need no process.
     """
 
     name: str

@@ -42,7 +42,7 @@ class Pair(NamedTuple):
     """One row: the gateway's way of doing something, and another's.
 
     Attributes:
-        name: What is done.
+        name: The conversion.
         ours: Does it once, and returns what is written.
         theirs: The same as another does it; None where nobody does.
         aim: Microseconds that ours is to stay below.

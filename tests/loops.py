@@ -58,7 +58,7 @@ class _Late(_Tolerant):
     """Changes to the behaviour of either loop.
 
     Attributes:
-        opened: What was opened by one of its methods, as long as anybody has it.
+        opened: Objects that its methods opened, as long as anybody has them.
     """
 
     def __init__(self) -> None:

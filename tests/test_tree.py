@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent
 _FREE_RELATIVE = re.compile(r"\s*(?:Who|Whose|Whom|What|Whoever|Whatever|That|How)\b")
 """A first word that makes a docstring a clause instead of a noun or a sentence."""
 _NOUN_FIRST = re.compile(r"(?:The|A|An|Whether|One|Where|Those|Each|All|Bytes|Whole|No|Its|This)\b")
+_NAMED_BY_NO_SUBJECT = re.compile(r"test_(?:who|whose|whom|what|whoever|whatever|that|where|wherever|nobody|it)_")
 _NAMED_BY_A_CLAUSE = re.compile(r" +(?:# |[a-z_][a-z_, *]*: )(?:Who|Whose|Whom|What|Whoever|Whatever|That|How) ")
 
 
@@ -60,6 +61,19 @@ def test_no_attribute_or_comment_begins_with_a_free_relative() -> None:
         for path in sorted((ROOT / "gateway").rglob("*.py"))
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if _NAMED_BY_A_CLAUSE.match(line) is not None
+    ]
+    assert found == []
+
+
+def test_no_name_of_a_test_begins_with_a_free_relative() -> None:
+    """As "a_malformed_card_is_refused", not "what_is_no_card_is_refused"; "it" and "nobody" name no subject either."""
+    found = [
+        f"{path.relative_to(ROOT).as_posix()}:{node.lineno}: {node.name}"
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        if "node_modules" not in path.parts
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and _NAMED_BY_NO_SUBJECT.match(node.name) is not None
     ]
     assert found == []
 

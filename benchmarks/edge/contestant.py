@@ -30,7 +30,7 @@ class Contestant:
     """One row of the tables.
 
     Attributes:
-        process: Whose CPU and memory counts.
+        process: The process whose CPU and memory counts.
         url: Where calls are posted.
         headers: Those of every call.
         tenant: The `tenant` field of every call, if it has one.

@@ -57,7 +57,7 @@ def started(
     Args:
         folder: Where it runs, and where NAME.out and NAME.err go.
         environ: Variables beside those of this process.
-        told: What it must have written on standard error before it counts as started.
+        told: Text on standard error that shows that it has started.
 
     Raises:
         NotStarted: with the end of what it wrote on standard error.

@@ -24,7 +24,7 @@ class Results:
         together: Events in one read of the client, by proxy.
         idle: Bytes per idle stream.
         absent: Why a proxy did not take part.
-        shape: What was done, as words by table.
+        shape: The work, as words by table.
     """
 
     calls: dict[int, list[Figure]] = field(default_factory=dict)

@@ -61,7 +61,7 @@ def send(method: str = "SendMessage", *, size: int = 512, members: int = 0) -> b
 
     Args:
         size: Bytes.
-        members: How many members its objects have together; 0 for as few as it takes.
+        members: The number of members of its objects together; 0 for as few as it takes.
     """
     tree = json.loads(call(method=method, size=0))
     message = tree["params"]["message"]

@@ -84,9 +84,9 @@ class Row:
     """The result of one scenario.
 
     Attributes:
-        does: What the other tenant does, or what the others do.
+        does: The work of the other tenant, or of the others.
         alone: The windows of the steady tenant; none where it takes no part.
-        others: What became of the others' calls, window after window.
+        others: Outcomes of the others' calls, window after window.
     """
 
     name: str
@@ -174,7 +174,7 @@ class Bench:
 
         Args:
             lead: Seconds for which the others call before the window opens, where that is longer than usual.
-            meanwhile: What else goes on while they call.
+            meanwhile: Other work while they call.
         """
         for _ in range(self.size.rounds):
             row.alone.append(self._window())

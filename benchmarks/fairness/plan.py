@@ -74,7 +74,7 @@ class Outcome:
     """The outcome of one source: of its calls that were due in the window.
 
     Attributes:
-        begun: How many.
+        begun: The number of calls.
         told: Seconds that each took, by what became of it.
         late: Seconds by which each began after it was due, of those with a pace.
         under_way: Calls without an answer at the end, those of before the window among them.

@@ -36,7 +36,7 @@ def write(page: Path, rows: Sequence[Row], shape: str, today: date) -> None:
     """Write the page anew, but for what stands in it by hand.
 
     Args:
-        shape: What was done, in a sentence.
+        shape: The work, in a sentence.
     """
     filled = {
         "date": today.isoformat(),

@@ -34,9 +34,9 @@ class Contestant:
     """One row of the tables.
 
     Attributes:
-        process: Whose CPU and memory counts.
+        process: The process whose CPU and memory counts.
         port: Where calls go.
-        workload: Whose token they carry.
+        workload: The workload whose token they carry.
         tenant: The `tenant` field of every call.
     """
 

@@ -122,7 +122,7 @@ async def fleet(
     """A fleet that serves skills.
 
     Args:
-        more: What else the file says of an agent, in flow style.
+        more: Further settings of an agent, in flow style.
         gateway: Other sections of the file.
         limits: Those of acme, in flow style.
         matches: Those of agents that have others than their path and every skill, in flow style.

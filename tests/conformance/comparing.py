@@ -45,8 +45,8 @@ class Verdict:
     """One operation of one pair.
 
     Attributes:
-        got: What came through the gateway.
-        wanted: What came of it directly, the closest measure.
+        got: The result through the gateway.
+        wanted: The direct result, the closest measure.
         why: Why it is not possible.
     """
 
@@ -151,10 +151,10 @@ class _Pair:
     """One pair and what it is measured by.
 
     Attributes:
-        itself: What it came to directly; empty where it cannot.
-        of_agent: What the agent's other direct runs came to.
+        itself: Its direct results; empty if there are none.
+        of_agent: Results of the agent's other direct runs.
         of_kin: Those of them with the same SDK, over whichever binding.
-        of_client: What the client's came to.
+        of_client: Results of the client's.
         elsewhere: All direct runs, for what neither of the two ever comes to by itself.
     """
 

@@ -265,7 +265,7 @@ def meanings(error: str, version: str) -> set[str]:
     """An error, and those that a status of gRPC may stand for.
 
     Args:
-        version: What the client speaks.
+        version: The client's version.
     """
     return {error} | (STATUSES_GRPC.get(error, set()) if version != "1.0" else set())
 
@@ -274,7 +274,7 @@ def same_error(got: str, wanted: str, version: str) -> bool:
     """Whether an error is another one, or the status that stands for it.
 
     Args:
-        version: What the client speaks.
+        version: The client's version.
     """
     if wanted in STATUSES_0_3.get(got, ()) or got in STATUSES_0_3.get(wanted, ()):
         return True

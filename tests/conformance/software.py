@@ -79,8 +79,8 @@ class Fault:
     """A defect in a piece of software that breaks it even with its own generation.
 
     Attributes:
-        why: What it does.
-        errors: What comes of that.
+        why: The defect.
+        errors: Its consequences.
     """
 
     why: str
@@ -95,7 +95,7 @@ class Software:
         key: Its name in the results.
         version: The protocol version that it speaks; 0.2 is 0.3 on the wire.
         script: Which of the folder `agents` or `clients`, or of `javascript`.
-        fault: What is wrong with it; what comes of an agent with one is no measure for others.
+        fault: Its defect; results of an agent with one are no measure for others.
         like: The client that hears directly what this one is to hear, which no agent understands without a gateway.
     """
 

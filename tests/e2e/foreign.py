@@ -121,8 +121,8 @@ class Refusal:
     """All that a caller can see of a refusal, but for the ids of the request and the time.
 
     Attributes:
-        error: What the SDK makes of it.
-        told: What came: status, headers and body.
+        error: The SDK's exception.
+        told: The answer: status, headers and body.
     """
 
     error: type[Exception]

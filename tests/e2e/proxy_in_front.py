@@ -76,8 +76,8 @@ class Front:
     """A proxy that runs.
 
     Attributes:
-        authority: Who vouches for its certificate.
-        log: What it writes.
+        authority: The authority of its certificate.
+        log: Its output.
     """
 
     ports: Ports
@@ -104,7 +104,7 @@ def in_front(name: str, ports: Ports, folder: Path, more: Mapping[str, str] = Ma
     """The proxy with its file of `deploy/`, until the end of the block; little but addresses is changed in it.
 
     Args:
-        more: What else is changed.
+        more: Further changes.
     """
     place = folder / name
     place.mkdir()

@@ -114,7 +114,7 @@ class Published:
     """The key set of an issuer, served without a socket.
 
     Attributes:
-        documents: What is served, by path; an issuer that is down has none.
+        documents: Served documents by path; an issuer that is down has none.
         headers: Of every answer.
         asked: The paths that were asked for.
         knocked: Set when one is.

@@ -18,7 +18,7 @@ class Provider:
     Attributes:
         documents: Bodies by path; a path that is missing is answered with 404.
         heads: Raw heads by path, for answers that are not a plain 200.
-        asked: How often each path was asked for.
+        asked: The number of requests of each path.
         open: Cleared, every answer waits until it is set again.
     """
 

@@ -28,7 +28,7 @@ class Agent(Protocol):
 
     Attributes:
         url: Where the gateway finds it.
-        settings: What else the file says of its backend.
+        settings: Further settings of its backend.
         makers: In which call each of its ids was made, as far as that is known; None where it was in none.
     """
 

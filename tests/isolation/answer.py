@@ -34,7 +34,7 @@ class Told:
         ok: Whether it is a good one, or a stream that began well.
         plain: All of it but for the request's id; two answers with the same look alike to their client.
         text: All of it, to be searched.
-        results: What is in it: the result, or the events.
+        results: Its content: the result, or the events.
     """
 
     ok: bool

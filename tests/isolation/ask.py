@@ -85,9 +85,9 @@ class Ask:
     Attributes:
         operation: By its 1.0 name.
         place: Below which path, or under which name, it goes.
-        context: What it names as its context; likewise the others.
+        context: The context that it names; likewise the others.
         hook: A webhook to be kept; what distinguishes it.
-        hook_task: What the push configuration of a send says is its task.
+        hook_task: The task that the push configuration of a send names.
         tenant: The A2A tenant that it names.
         snake: Whether members are written as protobuf has them.
         path: Over HTTP+JSON, how the task is written in the path; `{}` is the task.

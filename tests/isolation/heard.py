@@ -21,8 +21,8 @@ class Heard:
 
     Attributes:
         agent: Which one.
-        tenant: Whose call it is, as the gateway tells the agent; likewise `subject`.
-        texts: Whatever may be an id: every text of the call that is not the client's own words.
+        tenant: The caller's tenant as the gateway tells the agent; likewise `subject`.
+        texts: Possible ids: every text of the call that is not the client's own words.
         spoken: Those of `texts` that stand where a context has its place.
         session: The context as the gateway tells the agent of it beside the call; empty where it does not.
         names: Those that stand where 0.1 has tasks that their clients name, and contexts.

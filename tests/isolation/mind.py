@@ -38,9 +38,9 @@ class Mind:
 
     Attributes:
         name: Begins all ids that it makes; without digits.
-        seeded: How many tasks it has from before there was a gateway, each two of them in one context.
+        seeded: The number of tasks from before there was a gateway, each two of them in one context.
         makers: In which call each of its tasks was made, and each context that it named itself; None where none was.
-        mixed_up: What it speaks of in its next answer instead of what it was asked for: another's task, in a task
+        mixed_up: The subject of its next answer instead of the right one: another's task, in a task
             (`task`), a task or an update without its context (`bare`), a message (`message`), a message of a context of
             the caller's (`mention`), or an update (`update`).
     """

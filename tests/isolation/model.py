@@ -50,7 +50,7 @@ class Mine:
     Attributes:
         visit: When it was sent for.
         id: As its owner calls it.
-        word: What its owner calls its context.
+        word: The owner's name of its context.
         named: Whether it is known to its maker alone, in the words of 0.1, because its maker named it.
     """
 
@@ -80,12 +80,12 @@ class Model:
     Attributes:
         agents: The names of all agents.
         owners: Of ids that agents made, tasks and contexts alike; None where it is nobody's yet.
-        texts: Whose `mk-0001` and its like are: at which agent, and whose.
-        words: What each owner has named itself, at each agent.
-        contexts: Who was heard in each context, at each agent; of 0.1, also who named each task.
+        texts: The agent and the owner of each text like `mk-0001`.
+        words: Names that each owner has given, at each agent.
+        contexts: The callers heard in each context, at each agent; of 0.1, also the caller that named each task.
         spelled: As what an agent hears an owner's word for a context.
         mine: Tasks that were told of.
-        jobs: What an agent calls a task that a client of 0.1 has named: by agent, place, caller, A2A tenant and name.
+        jobs: The agent's id of a task that a client of 0.1 has named: by agent, place, caller, A2A tenant and name.
     """
 
     agents: Iterable[str]
@@ -180,7 +180,7 @@ class Model:
 
         Args:
             makers: As each agent has them.
-            calls: What was heard, and whose it was.
+            calls: The calls heard, each with its caller.
         """
         made = {id(heard): whose for heard, whose in calls}
         for each in makers:

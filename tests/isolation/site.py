@@ -39,7 +39,7 @@ class Caller:
 
     Attributes:
         subject: As agents are told.
-        principal: Who it is within the tenant; two that agents are told the same of may be two.
+        principal: The caller within the tenant; agents may be told the same of two callers.
         credential: A token's or an API key's header.
     """
 
@@ -89,15 +89,15 @@ class Place:
     """An agent, or each tenant's own, as clients find it.
 
     Attributes:
-        agents: Whom the callers of a tenant reach.
+        agents: The agents that the callers of a tenant reach.
         by_principal: Whether callers of one tenant are told apart.
         adopts: Whether a task that nobody owns is its first caller's.
         shared: Whether more than one owner reaches an agent of it.
         ancient: Whether its agent has its tasks named by clients.
         grpc: Whether it has an address over gRPC.
         lists: Whether its agent can list tasks.
-        speaks: What its agent speaks, in the words of `Speech`.
-        settings: What the file says of it beside its backend.
+        speaks: The dialect of its agent, in the words of `Speech`.
+        settings: Its settings beside the backend.
     """
 
     name: str
@@ -165,7 +165,7 @@ class Site:
         found: The agents.
         text: The configuration.
         state: An empty place for each run.
-        gateways: How many share it.
+        gateways: The number of gateways that share it.
         relays: Whether they call webhooks themselves.
 
     Attributes:
@@ -244,7 +244,7 @@ async def site(
     Args:
         state, gateways: As `Site`.
         push: The mode of webhooks.
-        isolation: What holds for all agents, instead of what the places say.
+        isolation: The isolation of all agents, instead of the places' own.
     """
     async with agents() as found, provider() as issuer:
         issuer.publish(jwk(ec_key()))

@@ -65,7 +65,7 @@ class Front:
     Attributes:
         refused: Status and words of what was no request.
         heads: Of every request.
-        gone: How many clients left before their answer.
+        gone: The number of clients that left before their answer.
     """
 
     serve: Serve

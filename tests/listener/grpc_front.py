@@ -52,7 +52,7 @@ class Front:
     """A listener that runs, and what its pipeline saw.
 
     Attributes:
-        gone: How many clients left before their answer.
+        gone: The number of clients that left before their answer.
         unread: Peer, status and words of what was no call.
         open: Calls that are being served.
     """

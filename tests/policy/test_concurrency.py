@@ -334,7 +334,7 @@ def served(
     """Return how many calls of each tenant were admitted, of a few thousand, with so many busy clients each.
 
     Args:
-        lasting: How long a call of a tenant takes.
+        lasting: The duration of a tenant's call.
         retry: Seconds after which a client that was refused tries again.
     """
     chance = random.Random(seed)

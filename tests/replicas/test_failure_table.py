@@ -83,10 +83,10 @@ class Case:
     """One way in which what a row tells of happens.
 
     Attributes:
-        plays: What the agent does; over gRPC where the row begins with that word. None for nobody at its port.
-        more: What else the file says of the agent, as YAML in one line without braces.
+        plays: The agent's script; over gRPC if the row begins with that word. None for nobody at its port.
+        more: Further settings of the agent, as YAML in one line without braces.
         calls: The operations for which it can happen.
-        ask: How a client asks, where it is not the usual way.
+        ask: The client's way to ask, if it is not the usual one.
         blocked: Whether another call has the agent's only connection.
     """
 

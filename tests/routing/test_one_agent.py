@@ -84,8 +84,8 @@ class Asked:
 
     Attributes:
         key: The API key that is shown; `other` picks no agent.
-        claim: What the token says of the agent.
-        org: Whose token it is, or None for no token.
+        claim: The agent that the token names.
+        org: The tenant of the token, or None for no token.
     """
 
     rest: bool

@@ -39,7 +39,7 @@ class Length:
     Attributes:
         full: At full load, which is measured and warms the gateway up.
         warm: At the load that is asked for, before it counts.
-        counted: What counts.
+        counted: Seconds that count.
         reload: Between two changes of the file.
     """
 
@@ -59,10 +59,10 @@ class Soaked:
         rate: Calls per second while it counted.
         busy: The share of one core that the gateway took then.
         looks: At the gateway then.
-        before: What the gateway held when all was quiet, after it had been called for the first time.
+        before: The gateway's resources at rest, after it had been called for the first time.
         after: The same at the end.
         reloads: Files that were read, by what became of them.
-        left: What was open at the end, by name.
+        left: Objects open at the end, by name.
     """
 
     findings: Findings

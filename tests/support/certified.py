@@ -32,7 +32,7 @@ class Certified:
     """The files of a gateway, the two authorities, and the gateway that runs.
 
     Attributes:
-        authority: Whose certificates clients show.
+        authority: The authority of the clients' certificates.
         site: The authority of the gateway's own certificate.
     """
 
@@ -121,7 +121,7 @@ async def certifying(
     """A gateway in front of one agent at /echo; `more` as `Certified.text`.
 
     Args:
-        agents: What else the file says of the agent, as lines of YAML.
+        agents: Further settings of the agent, as lines of YAML.
     """
     skip_behind_asgi("client certificates")
     site = Certified(folder)

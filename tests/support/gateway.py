@@ -452,8 +452,8 @@ async def fronted(
     """A gateway in front of one agent that anybody may call at /echo.
 
     Args:
-        more: What else the file says of the agent, as lines of YAML.
-        settings: What else it says of `gateway:`, as YAML in one line.
+        more: Further settings of the agent, as lines of YAML.
+        settings: Further settings of `gateway:`, as YAML in one line.
     """
 
     @asynccontextmanager

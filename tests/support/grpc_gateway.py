@@ -38,7 +38,7 @@ class Told:
         messages: As they came.
         code: The name of the status.
         headers: The metadata in front.
-        trailers: That behind, but for the status.
+        trailers: The metadata behind, but for the status.
     """
 
     messages: tuple[bytes, ...]
@@ -184,10 +184,10 @@ async def fronting(
     """A gateway in front of an agent at `url`, and a client of gRPC.
 
     Args:
-        more: What else the file says of the agent, as lines of YAML.
-        backend: What it says of the backend beside its URL, as YAML in one line.
-        settings: What else it says of `gateway:`, likewise.
-        before: What stands in front of `agents:`.
+        more: Further settings of the agent, as lines of YAML.
+        backend: Settings of the backend beside its URL, as YAML in one line.
+        settings: Further settings of `gateway:`, likewise.
+        before: Text in front of `agents:`.
         settled: As `running`.
     """
     listens = f"gateway: {{ {LISTENS}{', ' if settings else ''}{settings} }}"
@@ -204,7 +204,7 @@ async def grpc_fronted(
     """A gateway in front of an agent over gRPC; `given` is as `fronting` takes it.
 
     Args:
-        card: What the gateway gets that asks the agent for its card by itself; None where there is none. Nobody else is
+        card: The card for the gateway's own requests; None if there is none. Nobody else is
             told, and `agent.asked` does not know of it.
     """
 

@@ -233,11 +233,11 @@ async def tenants(
 
     Args:
         answer: Of both; an empty message where it is left out.
-        settings: What the file says beside the agents and `gateway:`.
+        settings: The file beside the agents and `gateway:`.
         script: Of both, where they speak HTTP and no gRPC: 1.0 over JSON-RPC.
-        speaks: What the file says of each backend beside its URL, as YAML in one line.
-        more: What else it says of each agent, likewise.
-        listens: What else it says of `gateway:`, likewise.
+        speaks: Settings of each backend beside its URL, as YAML in one line.
+        more: Further settings of each agent, likewise.
+        listens: Further settings of `gateway:`, likewise.
     """
     async with AsyncExitStack() as stack:
         over_grpc: dict[str, GrpcAgent] = {}

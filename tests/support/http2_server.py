@@ -129,7 +129,7 @@ class Http2Server:
     """An HTTP/2 server that a test controls.
 
     Attributes:
-        connections: How many there have been.
+        connections: The number of connections so far.
         reset: Set when the other side has cancelled a stream.
         open: Connections that there are.
         emptied: Set while there is none.

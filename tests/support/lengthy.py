@@ -246,8 +246,8 @@ async def lengthy(folder: Path, *agents: str, settings: str = "", more: str = ""
 
     Args:
         agents: Those of `AGENTS` that are started; all where none is named.
-        settings: What else the file says of `gateway:`, as YAML in one line.
-        more: What else it says of each agent, likewise.
+        settings: Further settings of `gateway:`, as YAML in one line.
+        more: Further settings of each agent, likewise.
     """
     async with AsyncExitStack() as stack:
         entries = ""

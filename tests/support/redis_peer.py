@@ -52,7 +52,7 @@ class RedisPeer:
 
     Attributes:
         asked: The commands that have come.
-        connections: How many have been made.
+        connections: The number of connections so far.
     """
 
     def __init__(self, answer: Answer = friendly) -> None:

@@ -193,7 +193,7 @@ class ProcessHost(Host):
     """The host of an agent that is a process.
 
     Attributes:
-        complaints: What it said to stderr, once it is gone.
+        complaints: Its stderr, once it is gone.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, framing: str) -> None:

@@ -14,7 +14,7 @@ class Waited:
 
     Attributes:
         down: Whether it does not answer at all.
-        waits: What is awaited before it answers.
+        waits: Awaited before it answers.
     """
 
     local = False

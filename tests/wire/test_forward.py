@@ -39,7 +39,7 @@ async def speaking(dialect: str, script: Script, preface: str = "") -> AsyncIter
     """A gateway in front of an agent at /echo that speaks one dialect alone, such as `jsonrpc 1.0`.
 
     Args:
-        preface: What the file says before its agents.
+        preface: Text in front of the agents.
     """
     protocol, version = dialect.split(" ")
     async with ScriptedBackend(agent(script)) as backend:

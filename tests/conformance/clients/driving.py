@@ -45,7 +45,7 @@ class Said:
     Attributes:
         task, context: The ids that it is sent to; empty for none.
         hook: Whether a push configuration goes along.
-        history: How many messages are asked for.
+        history: The number of messages to ask for.
     """
 
     task: str = ""
