@@ -277,7 +277,7 @@ def main() -> int:
         found = read(rows, report)
     sys.stdout.write(table(rows, found))
     if chosen.write:
-        # What else ran there shows in every figure that is a time.
+        # Other load of the machine shows in every figure that is a time.
         after = os.getloadavg()[1]
         on = f"{machine('uvloop')}. Its load, over five minutes, was {load:.1f} before and {after:.1f} after."
         PAGE.write_text(page(rows, found, on, datetime.now().astimezone().date()))

@@ -100,7 +100,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_configuration_that_a_page_shows_passes_the_check(
     example: Example, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What a command gets is looked for in the environment of the process itself.
+    # Variables of a command are looked up in the environment of the process itself.
     monkeypatch.setenv("SEARCH_TOKEN", "search")
     text = completed(example.text, folder)
     variables = {"BATCH_SHA256": HASH, "TRACKER_TOKEN": "tracker"}

@@ -58,7 +58,9 @@ def test_no_attribute_or_comment_begins_with_a_free_relative() -> None:
     """As docstrings: "owner: The owner of the task.", not "owner: Whose the task is."."""
     found = [
         f"{path.relative_to(ROOT).as_posix()}:{number}: {line.strip()}"
-        for path in sorted((ROOT / "gateway").rglob("*.py"))
+        for folder in ("gateway", "tests", "benchmarks", "deploy")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if "node_modules" not in path.parts
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if _NAMED_BY_A_CLAUSE.match(line) is not None
     ]
@@ -96,7 +98,7 @@ _OF_LIBRARIES = {
     "demo/test_fleet.py": {"_transport"},
     "e2e/test_mtls.py": {"_card"},
     "e2e/test_proxies_in_front.py": {"_card"},
-    # How SDKs read an error, without a server that sends it.
+    # SDKs read an error by it, without a server that sends it.
     "a2a/test_agent_error.py": {"_create_jsonrpc_error", "_handle_http_error"},
     # An agent waits until everybody listens to its queue.
     "conformance/agents/a2a_sdk_0_3.py": {"_getters", "_children"},

@@ -114,7 +114,7 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
         child.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(_STOP_WITHIN)
-    # What is left of the group, be it a worker whose master died first.
+    # The rest of the group, such as a worker whose master died first.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()

@@ -180,7 +180,7 @@ class Bench:
             row.alone.append(self._window())
             with meanwhile():
                 row.beside.append(self._window(row, sources, lead))
-            # What the others had open is closed by then.
+            # The others' connections are closed by then.
             time.sleep(_SETTLE)
 
     def crowd(self, row: Row, *sources: Source) -> None:

@@ -107,7 +107,7 @@ def test_every_error_of_every_dialect_is_told_to_every_other(
 ) -> None:
     kind = BY_REASON[entry["reason"]]
     if theirs == Dialect(Binding.JSONRPC, V0_3) and table.code_toward(kind.code, V0_3) != kind.code:
-        # What came with 1.0 was said to be internal, and nothing tells any more.
+        # Errors new in 1.0 are internal in older generations, and cannot be told apart again.
         kind = INTERNAL_ERROR
     words = entry["v1.0-rest"]["http"]["body"]["error"]["message"]
     found = heard(theirs, status, body)

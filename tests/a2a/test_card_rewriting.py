@@ -118,7 +118,7 @@ def test_a_0_3_card_is_whole_with_the_scoped_service_alone(edition: Edition) -> 
     legacy = LegacyCard.model_validate(tree)
     assert (legacy.url, legacy.preferred_transport, legacy.additional_interfaces) == (GRPC_PLACE, "GRPC", None)
     assert tree["transportOptions"]["GRPC"]["scope"] == "acme"
-    # Whoever knows the member does not take it for the plain service.
+    # Clients that know the member do not take it for the plain service.
     assert [each for each in spoken(tree) if each.dialect.version is Version.V0_3] == []
 
 

@@ -360,7 +360,7 @@ OBJECTS = (
 ARTIFACTS = (
     b'{"artifactId":"a","parts":[{"text":"one"}]}', b'{"artifactId":"a","parts":[{"text":"two, \\"artifact\\":{"}]}',
     b"{}", b"null", b"1", b'"t"', b"true", b" {} ", b'{"x":"\xc3\xa4"}',
-    # What would leave the artifact, or is no value.
+    # Paths that would leave the artifact, or values that are none.
     b"", b"{", b"{}}", b"{},", b'{},"taskId":"other"',
     b'{}}},"result":{"artifactUpdate":{"taskId":"other","artifact":{}',
     b'{"x":"\xff"}', b"NaN", b"{}{}", b'1,"contextId":"other","artifact":1', b"[" * 3000 + b"]" * 3000, b'"\\ud800"',

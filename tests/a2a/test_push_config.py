@@ -120,7 +120,7 @@ json_values = st.recursive(
 def test_nothing_but_tenants_changes(tree: object, binding: Binding) -> None:
     kept = tree
     if binding is Binding.JSONRPC and isinstance(tree, dict) and "result" in tree:
-        # What the envelope does not know may hold anything, and goes.
+        # Unknown members of the envelope may hold anything, and are removed.
         kept = {"result": tree["result"]}
     assert _without(restored(tree, binding, "acme")) == _without(kept)
 

@@ -214,7 +214,7 @@ OTHERS: list[tuple[str, dict[str, Any], tuple[str, ...], str | None]] = [
     ("GetTaskPushNotificationConfig", {"taskId": "t", "id": "x"}, ("t",), None),
     ("GetTaskPushNotificationConfig", {"id": "t", "pushNotificationConfigId": "x"}, ("t",), None),
     ("tasks/pushNotificationConfig/get", {"id": "t", "pushNotificationConfigId": "x"}, ("t",), None),
-    # What has a `taskId` is of 1.0, where `id` is the configuration; agents get it in their own words.
+    # Params with a `taskId` are of 1.0, where `id` is the configuration; agents get them in their own words.
     ("tasks/pushNotificationConfig/get", {"id": "t", "taskId": "u"}, ("u",), None),
     ("tasks/pushNotification/get", {"id": "t"}, ("t",), None),
     ("tasks/pushNotification/get", {"taskId": "t"}, ("t",), None),

@@ -117,7 +117,7 @@ def test_a_task_is_told_as_a_translation_tells_it(pair: tuple[Dialect, Dialect],
         frame = page_of(theirs, result["tasks"])
         expected = result_of(ours, translation.answer(frame))
     except UpstreamProtocol:
-        # What protobuf has no place for.
+        # Values that protobuf cannot hold.
         return
     expected["totalSize"] = 9
     assert result_of(ours, listing.answer(listing.read(frame).tasks, "", 9)) == expected

@@ -284,7 +284,7 @@ agents:
                     other = await gateway.get("/crm" + path, headers)
                     assert (other.json["name"], other.json["skills"]) == ("crm", [])
                     assert b"ACME-ONLY" not in other.body
-                    # How to call it is no secret: a client that is given a credential later can.
+                    # The interfaces are no secret: a client that is given a credential later can call them.
                     assert urls(other.body) == {(here, None)}
                     # A card that the file gives the product is everybody's.
                     assert b"ACME-ONLY" in (await gateway.get("/product" + path, headers)).body

@@ -301,6 +301,6 @@ def test_replicas_are_asked_in_turn() -> None:
 def test_an_origin_is_scheme_host_and_port() -> None:
     assert origin("http://A.example/x") == origin("http://a.example:80/y?z") != origin("https://a.example")
     assert origin("https://a.example") == origin("https://a.example:443")
-    # What cannot be asked is like nothing else.
+    # A URL without a valid port equals no other.
     assert origin("http://a.example:x") != origin("http://a.example:y")
     assert origin("http://a.example:x")[1] is None

@@ -246,7 +246,7 @@ def test_one_agent_is_served_without_a_file(tmp_path: Path) -> None:
     assert "did you mean" in no_url.stderr
     with serving() as url, running(*ALONE, f"{url}/echo", cwd=tmp_path) as gateway:
         said = until(gateway.stderr, "Ctrl-C ends it")
-        # What precedes would be warnings of a file that does not exist.
+        # Earlier lines would be warnings about a file that does not exist.
         assert said.startswith(f"{url}/echo is served at http://127.0.0.1:")
         [command] = _commands(said)
         assert _pasted(command, tmp_path) == (0, "Hello\n")

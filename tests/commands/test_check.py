@@ -56,7 +56,7 @@ agents:
     assert "404" in answers["gone"].fact
     assert line(answers["mute"]) == "mute: no card: its card offers no interface that the gateway speaks"
     assert answers["written"].as_json() == {"backend": "written", "ok": True, "message": "JSONRPC 1.0"}
-    # What the file says overrules the card, as it does when calls are served.
+    # The file overrules the card, as for served calls.
     assert answers["older"].fact == "JSONRPC 0.1"
 
 

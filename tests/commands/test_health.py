@@ -63,7 +63,7 @@ def test_without_options_no_file_is_read_and_little_is_imported(tmp_path: Path) 
         address = server.url.removeprefix("http://")
         done = bare(tmp_path, address)
         assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
-    # What makes the other commands cost a second of CPU.
+    # Modules that make the other commands cost a second of CPU are not imported.
     assert {"typer", "pydantic", "yaml", "ssl", "httpx"} & set(
         re.findall(r"\| +(\w+)$", done.stderr, re.MULTILINE)
     ) == set()

@@ -84,7 +84,7 @@ async def test_agents_behind_a_gateway_are_called_with_a_key(fleet: tuple[str, i
         # A tenant behind it, on either side.
         ("http://gw/crm/acme", "https://public/a2a/crm", "/crm"),
         ("http://gw/crm", "https://public/a2a/crm/rpc", "/crm/rpc"),
-        # What the card says is what is there.
+        # The card's path is the one that is served.
         ("http://gw/support", "https://public/support", ""),
         ("http://gw/a2a", "https://public/a2a/support", ""),
         ("http://gw/support", "https://public/rpc", ""),

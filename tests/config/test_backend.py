@@ -175,7 +175,7 @@ agents: { a: http://127.0.0.1:1 }
 """
     found = examine(tmp_path / "gateway.yaml", {}, text=text)
     assert [(one.place.line, one.place.column, one.fact) for one in found.errors] == [(7, 75, "unknown key 'key'")]
-    # What may have been pasted there is not shown.
+    # A text that may have been pasted there is not shown.
     assert "a-private-thing" not in str(found.errors)
     found = examine(tmp_path / "gateway.yaml", {}, text=text.replace("key: a-private-thing", "ca: ca.pem"))
     assert [(one.place.line, one.place.column, one.fact) for one in found.errors] == [

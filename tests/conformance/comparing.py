@@ -71,7 +71,7 @@ UNSUPPORTED = frozenset(
         "UnsupportedOperation",
         "MethodNotFound",
         "StreamingNotSupported",
-        # What SDKs show that do not show the error itself.
+        # Errors of SDKs that do not show the error itself.
         "HTTP 400",
         "HTTP 404",
         "HTTP 501",

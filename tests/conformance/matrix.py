@@ -246,7 +246,7 @@ def main() -> int:
     if asked.what == "direct":
         told = run_directly(wanted)
         if whole:
-            # What cannot be run here stays as it was.
+            # Results that cannot be measured here stay as they were.
             kept = json.loads(DIRECT.read_text()) if DIRECT.exists() else {}
             DIRECT.write_text(in_lines(kept | told))
         return 0

@@ -63,7 +63,7 @@ class Shell:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            # Whoever runs the tests in the background of a shell has it ignored, and a shell never hears it then.
+            # A shell in the background ignores the signal, and its children would, too.
             preexec_fn=heed_interrupts,  # noqa: PLW1509 - there are no threads here
         )
 

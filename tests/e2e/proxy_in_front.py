@@ -64,7 +64,7 @@ def reserved_ports() -> Iterator[Ports]:
         found = []
         for _ in range(3):
             holder = stack.enter_context(socket.socket())
-            # Whoever says the same, as servers do, may listen there nevertheless.
+            # Another socket with the same option, as servers have, may listen there nevertheless.
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             holder.bind(("127.0.0.1", 0))
             found.append(holder.getsockname()[1])

@@ -46,7 +46,7 @@ def test_a_tenant_with_hanging_agents_costs_another_tenant_nothing(found: Bench)
 
 def test_a_tenant_at_ten_times_its_limit_costs_another_tenant_nothing(found: Bench) -> None:
     [outcome] = calm(scenario.eager, found).others
-    # What the bucket gives in that time, however late this process was, and what it holds at most.
+    # The tokens of that time, however late this process was, and of a full bucket.
     assert 0 < outcome.count(ANSWERED) <= RATE * (SHORT.seconds + 1.0) + RATE
     assert outcome.count("rate_limited") > outcome.count(ANSWERED)
     assert outcome.told.keys() == {ANSWERED, "rate_limited"}

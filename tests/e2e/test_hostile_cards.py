@@ -166,7 +166,7 @@ async def test_a_malformed_card_is_a_fault_that_repeats_nothing(what: str) -> No
             assert shown.status == 502
             assert EVIL.encode() not in shown.body
             assert str(backend.port).encode() not in shown.body
-            # What is no card at all is none; what is one, but offers no way to call its agent, is told apart.
+            # A malformed card is told apart from one without an interface.
             assert shown.reasons[-1] == ("UPSTREAM_PROTOCOL" if what == "wrong types within" else "UPSTREAM_CONNECT")
         # Discovery is one thing, calls are another: those go on.
         assert (await gateway.post("/echo")).json["result"]

@@ -147,7 +147,7 @@ agents:
             found = []
             for seed in (1, 2, 3):
                 chaos = Chaos(seed)
-                # Whatever an agent makes up for a status, every class of it comes in each round.
+                # Every class of made-up statuses comes in each round.
                 statuses = itertools.cycle(STATUSES)
                 await rave(gateway, chaos)
                 await gateway.rested()

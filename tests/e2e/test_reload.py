@@ -299,7 +299,7 @@ async def test_the_process_itself_keeps_nobody_waiting_while_it_reads_a_thousand
                     report = await reloader.reload(Trigger.ADMIN)
                     assert report.result is (ReloadResult.APPLIED if turn % 2 else ReloadResult.REFUSED)
                     swaps.append(report.swap)
-                    # What the test itself remembers.
+                    # Kept by the test itself.
                     site.running.lines.clear()
                     one.requests.clear()
                 beats.stop()

@@ -282,11 +282,11 @@ async def rolled(folder: Path, binding: str, restarts: list[signal.Signals], *, 
         assert load.failed(method) <= flying[method], "\n".join(lines)
     told, short = load.done["SendStreamingMessage", "told"], load.done["SendStreamingMessage", "short"]
     assert told + short <= flying["SendStreamingMessage"], "\n".join(lines)
-    # Whoever is killed says nothing more; who ends in peace may end its streams as well.
+    # A killed replica sends nothing more; one that shuts down may end its streams as well.
     assert short == 0 or signal.SIGTERM in restarts
     resumed, over_by_then = load.good("SubscribeToTask"), load.done["SubscribeToTask", "over"]
     assert resumed + over_by_then == told + short
-    # What was answered well was executed, and once.
+    # Calls with a good answer were executed, and once.
     assert all(executed[each] == 1 for each, good in load.sent.items() if good)
     return (
         f"{binding}: {number} restarts, {load.good('GetTask')} GetTask: 0 failed; "

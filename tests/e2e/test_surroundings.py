@@ -43,7 +43,7 @@ async def test_r17_without_redis_limits_go_on_and_tasks_are_refused(tmp_path: Pa
     def empty() -> None:
         redis.ask("CONFIG", "SET", "maxmemory", "0")
 
-    # What fails, how it is mended, and a call that needs it meanwhile: who is full still reads.
+    # The fault, its repair, and a call that needs the store meanwhile: a full store is still read.
     faults: dict[str, tuple[Callable[[], None], Callable[[], None], bytes]] = {
         "killed": (redis.stop, redis.start, GET),
         "frozen": (redis.freeze, redis.thaw, GET),

@@ -88,12 +88,12 @@ async def put_up(process: GatewayProcess, pid: int, calls: float) -> None:
 async def test_they_serve_one_address_and_tell_of_one_gateway(fleet: str, tmp_path: Path) -> None:
     async with workers(fleet, tmp_path) as process, client() as http:
         assert len(pids(process)) == 2
-        # Whoever forks has nothing that a fork would break.
+        # The parent has nothing that a fork would break.
         assert threads_and_grpc(process) == (1, False)
         answers = [await http.post(process.url + "/echo", json=SEND) for _ in range(40)]
         assert {answer.status_code for answer in answers} == {200}
         await counted(process, 40)
-        # Whoever is asked.
+        # Either worker answers.
         for _ in range(5):
             assert await metric(process, "requests_total", agent="echo") == 40
             assert await metric(process, "config_last_reload_successful") == 1

@@ -179,7 +179,7 @@ async def test_a_call_of_the_scoped_service_has_one_scope_which_picks_the_agent_
         assert site.reached == ["one", "one"]
         assert {(asked.path, asked.message) for _, asked in site.asked} == {(OLD_SEND, OLD)}
         refused(await site.ask(OLD + TO_GLOBEX, key("acme"), path=SCOPED_SEND), "NOT_FOUND", "NO_ROUTE")
-        # What the authority says picks nobody.
+        # The authority picks no agent.
         await site.ask(OLD + TO_GLOBEX, key("both"), path=SCOPED_SEND, authority=b"one.agents.test")
         assert site.reached == ["one", "one", "two"]
 

@@ -80,7 +80,7 @@ async def test_repeated_guesses_are_refused_unread_and_disturb_no_caller() -> No
         # So it is over HTTP, for it is the same address.
         assert (await site.gateway.post("/", b"{}", (bearer("globex"),))).status == 429
         assert (await site.ask(TO_ACME, key("acme"))).code == "OK"
-        # Whoever says to come from elsewhere comes from here.
+        # A forwarding header does not change the address.
         elsewhere = (b"x-forwarded-for", b"192.0.2.1")
         assert (await site.ask(TO_GLOBEX, key("globex"), elsewhere)).code == "RESOURCE_EXHAUSTED"
         assert site.reached == ["one", "one"]

@@ -124,7 +124,7 @@ async def test_another_generation_of_grpc_is_told_in_its_words_too() -> None:
             Operation.GET_TASK, request(Operation.GET_TASK, V0_3, name="tasks/t"), version=V0_3
         )
         assert told.messages == (TASK_0_3,)
-        # What named the agent is nothing to it.
+        # The agent does not get the name that picked it.
         assert site.agent.asked[-1].message == request(Operation.GET_TASK, id="t", tenant="")
 
 

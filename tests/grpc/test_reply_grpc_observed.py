@@ -22,7 +22,7 @@ SENT = bytes(new.SendMessageResponse(task=TASK).SerializeToString())
 OVER = bytes(TASK.SerializeToString())
 
 ENDS: dict[str, tuple[Answer, int | None, int | None, str, str]] = {
-    # How it ends: the code over gRPC, that over JSON-RPC, the outcome, and how the agent's answer is counted.
+    # The end: the code over gRPC, that over JSON-RPC, the outcome, and the counted status of the agent's answer.
     "a failed task": (says(OVER), None, None, "task_failed", "2xx"),
     "not found": (fails("NOT_FOUND", "no such task"), 5, -32001, "client_error", "4xx"),
     "not supported": (

@@ -64,7 +64,7 @@ def tenants(operation: Operation, message: bytes) -> list[str]:
 
 BILLING = "match: { path: /, tenant: billing }"
 TREATED = {
-    # What the file says: what the client writes, what the agent is told, what the client reads.
+    # Settings, and the tenants that the client writes, the agent gets, and the client reads.
     "its name": ("", "echo", "", ""),
     "a value of the file's": ("upstream_tenant: acme-prod", "echo", "acme-prod", "echo"),
     "nothing": ("upstream_tenant: acme-prod\nmatch: { path: / }", "", "acme-prod", ""),

@@ -129,7 +129,7 @@ async def test_a_storm_of_unknown_keys_does_not_affect_valid_callers() -> None:
             number = 0
             while not weather.done():
                 number += 1
-                # Who was good stays so at the attacker's own address, and anybody is at any other.
+                # Known callers are served at the attacker's own address, and all callers at any other.
                 assert (await place.call(known, same)).status == 200
                 assert (await place.call(shown(good(time.time(), jti=str(number))), another)).status == 200
         seen = weather.result()
@@ -165,7 +165,7 @@ async def test_a_storm_while_the_issuer_hangs_does_not_delay_valid_callers() -> 
                 assert (await place.good(jti=str(started))).status == 200
                 slowest = max(slowest, time.monotonic() - started)
         assert set(weather.result()) == {401, 429}
-        # Whoever waited for keys would have waited for two seconds.
+        # A call that waited for keys would have waited for two seconds.
         assert slowest < 1.5
 
 

@@ -200,7 +200,7 @@ async def _whole(send: Any, status: int, answer: Tree) -> None:
     body = json.dumps(answer).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    # What the gateway has to take out is cut in two, where it looks at pieces.
+    # Text that the gateway has to remove is cut in two, at the border of pieces.
     cuts = [found.start() + 7 for found in _MARK.finditer(body)]
     for start, end in pairwise((0, *cuts, len(body))):
         await send({"type": "http.response.body", "body": body[start:end], "more_body": end < len(body)})

@@ -251,7 +251,7 @@ class Ask:
             params = self._named(params)
             message = ParseDict(params, takes(), ignore_unknown_fields=True).SerializeToString()
             if self.operation in SENDS and self.references:
-                # What candidates of 1.0 call references, in the message of 0.3.
+                # References as release candidates of 1.0 name them, in the message of 0.3.
                 more = b"".join(b"\x42" + _long(each) for each in self.references)
                 message += b"\x0a" + bytes([len(more)]) + more
             message += _SCOPE + _long(self.place)

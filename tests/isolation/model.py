@@ -137,7 +137,7 @@ class Model:
         for id in [found for text in texts for found in self._tasks.findall(text)]:  # noqa: A001 - the word
             known = self.owners.get(id)
             if known is None and visit.place.adopts:
-                # Whose it becomes the first answer tells.
+                # The first answer decides the owner.
                 continue
             if known != whose and id == beside:
                 return False

@@ -166,7 +166,7 @@ class Stage:
         heard: list[list[Heard]] = [[] for _ in calls]
         for each in self.site.take():
             note(f"    {each.agent} heard {each.tenant}/{each.subject}: {each.said}")
-            # Who was not among them fails there.
+            # A caller that was not among them fails there.
             number = by.get((each.tenant or "", each.subject or ""), 0)
             heard[number].append(each)
             self._hear(*calls[number], each)
@@ -194,7 +194,7 @@ class Stage:
         if (visit.place.ancient or ask.speech.version == "0.1") and ask.operation in SENDS:
             words.append(ask.task)
         if visit.place.adopts:
-            # What is nobody's yet may be repeated when it is another's.
+            # An id without an owner may be named again when it is another's.
             beside = [*ask.references, ask.hook_task, ask.odd.value if ask.odd is not None else ""]
             words += [each for each in beside if each and self.model.owners.get(each) is None]
         self.model.say(visit.agent, visit.whose, *words)

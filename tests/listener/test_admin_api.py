@@ -112,7 +112,7 @@ async def test_a_drained_gateway_is_not_ready_and_serves_on(admin: str) -> None:
             assert gateway.metric("draining") == 1
             answer = await gateway.post("/echo", CALL)
             assert (answer.status, answer.header("connection")) == (200, "close")
-            # Who may call is still decided by the latest file.
+            # The latest file still decides who may call.
             await gateway.gateway.use(gateway.gateway.snapshot.examined)
             hurry = asyncio.Event()
             hurry.set()

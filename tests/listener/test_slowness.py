@@ -127,7 +127,7 @@ async def test_a_client_that_is_not_read_yet_is_not_too_slow(monkeypatch: pytest
         sending = asyncio.ensure_future(client.ask("POST", "/", body))
         await front.until(lambda: bool(front.wires) and front.wires[0].unread > 65536)
         await asyncio.sleep(0.4)
-        # What nobody reads is not kept either.
+        # Unread bytes are not kept either.
         assert front.wires[0].unread < 600_000
         front.go.set()
         answer = await client.answer()

@@ -280,7 +280,7 @@ async def test_a_host_that_asks_and_does_not_read_is_not_heard_for_ever() -> Non
         host.writer.write(call * 2000)
         while not client.pipes.full:  # noqa: ASYNC110 - the pipe tells nobody
             await asyncio.sleep(0.001)
-        # What one reading brought, and no more.
+        # The bytes of one read, and no more.
         assert asked < 1_500
         host.resume()
         for _ in range(2000):
@@ -341,7 +341,7 @@ async def test_a_bad_frame_is_reported_and_ends_the_reading() -> None:
         await host.write(frame(b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{}}') + b"hello\r\n\r\n")
         with pytest.raises(BadFrame):
             await client.run(background)
-        # What came before it is answered all the same.
+        # Earlier calls are answered all the same.
         assert "result" in await host.answer(queue)
         await client.ended(WAIT)
         await pipes.flushed(WAIT)

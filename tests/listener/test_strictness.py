@@ -218,7 +218,7 @@ async def test_an_answer_before_the_end_of_the_request_ends_the_connection(frami
         await client.send(POST + framing)
         answer = await client.answer()
         assert (answer.body, answer.header("connection")) == (b"early", "close")
-        # What follows would be a request of its own to whoever forgot that this one has a body.
+        # The rest would be another request for a server that ignored the body.
         await client.send(SECOND)
         assert await client.ended() == b""
         assert len(front.heads) == 1
@@ -328,7 +328,7 @@ async def test_a_bomb_is_refused_and_takes_no_memory(data: bytes, statuses: tupl
             assert int(said[9:12]) in statuses, said
             assert kept == 0
             client.leave()
-            # What the client of the test has not sent is its own.
+            # Bytes that the client of the test has not sent are its own.
             assert current < 2 * len(data) + 500_000
 
 

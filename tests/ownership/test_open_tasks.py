@@ -112,7 +112,7 @@ async def test_a_context_keeps_its_mark_when_its_owner_is_alone_at_the_agent() -
     alone = aging.ownership()
     assert (await alone.authorize(send("chat-1"))).context_id == asked.context_id
     assert alone.prefix.remove(asked.context_id.encode()) == b"chat-1"
-    # What is begun now needs no mark.
+    # A task that begins now needs no mark.
     assert (await aging.ownership().authorize(send("chat-2"))).context_id == "chat-2"
 
 

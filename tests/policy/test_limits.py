@@ -150,7 +150,7 @@ def test_an_agents_requests_are_those_of_all_tenants() -> None:
     with pytest.raises(RateLimited) as refused:
         at_once(made.admit(ACME, CRM, stream=False, now=0.0))
     assert refused.value.retry_after == pytest.approx(30.0)
-    # How many there are is not one tenant's business.
+    # One tenant does not learn the number of calls.
     assert not any(letter.isdigit() for letter in refused.value.message)
     assert hits == [("requests", "agent", CRM)]
     assert at_once(made.admit(ACME, ERP, stream=False, now=0.0)) is None

@@ -255,7 +255,7 @@ async def test_without_its_path_and_its_token_nothing_is_taken_and_nothing_is_to
             assert await desk.call(own, bad, body) == 404
     assert await desk.waiting(registered) == []
     assert (desk.observed, desk.counted) == ([], [])
-    # Whoever knows the path but not the token is told of, others are anybody.
+    # A call with the path and a wrong token is reported; other calls are not.
     unproven = (AuditEvent.NOTIFICATION_REFUSED, "it does not show the token of its callback")
     assert desk.audited == [unproven] * 27
 
@@ -409,7 +409,7 @@ async def test_a_client_of_any_generation_reads_what_an_agent_of_any_other_posts
     assert await desk.post(registered, json.dumps(PAYLOADS["task"][theirs]).encode()) == 200
     body = await desk.body(registered)
     if theirs is not Version.V0_1:
-        # What 0.1 cannot say is missing in what is made of it.
+        # Members that 0.1 cannot hold are missing in the translation.
         assert body == PAYLOADS["task"][ours.version]
     task = body["task"] if ours is V1_0 else body
     assert task["artifacts"][0]["parts"][0]["text"] == "3 x A-1, paid."

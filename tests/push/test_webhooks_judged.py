@@ -322,7 +322,7 @@ async def test_configurations_in_their_place_arrive_checked_or_replaced(speech: 
                 assert (b"good-hook" if mode == "passthrough" else b"/-/push/") in arrived
             plain = call._replace(params=put(base, ("metadata", "pushNotificationConfig"), VALUES["evil"]))
             await there.post(agent, speech, call.method, written(speech, plain))
-            # What nobody reads but who wrote it stays as it is.
+            # Members that only their writer reads stay as they are.
             assert b"evil-hook" in b"".join(there.received(agent))
 
 

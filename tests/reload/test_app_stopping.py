@@ -85,7 +85,7 @@ async def test_a_call_that_ends_in_time_gets_its_answer_and_nobody_new_is_let_in
         await until(lambda: not site.gateway.listeners.servers[0].is_listening)
         with pytest.raises(OSError):  # noqa: PT011 - refused, or reset by a queue that closes
             await (await asyncio.open_connection("127.0.0.1", port))[0].readexactly(1)
-        # Who watches can see to the end that it drains.
+        # Watchers see to the end that it drains.
         ready = await site.get("/-/ready", admin=True)
         assert (ready.status, ready.body) == (503, b"draining\n")
         assert not stopping.done()

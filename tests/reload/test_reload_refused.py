@@ -109,7 +109,7 @@ async def test_files_that_do_not_answer_are_told_and_the_next_ones_are_read(
         hash_before = site.running.gateway.snapshot.examined.text_hash
         pipe = tmp_path / "pipe"
         os.mkfifo(pipe)
-        # Who opens it both ways waits for nobody, and writes nothing.
+        # Opened for reading and writing, it waits for no peer, and writes nothing.
         silent = os.open(pipe, os.O_RDWR)
         try:
             site.file.unlink()
@@ -150,7 +150,7 @@ async def test_a_reload_that_hangs_does_not_stop_the_next_one(tmp_path: Path, mo
         answers.set()
         report = await site.rewrite("agents: { two: 'http://127.0.0.1:1' }")
         assert report.result is ReloadResult.APPLIED
-        # What came back late is nobody's.
+        # The late result is dropped.
         assert list(site.running.gateway.snapshot.config.agents) == ["two"]
 
 

@@ -158,7 +158,7 @@ async def test_a_hangup_before_it_serves_has_the_file_read_again_once_it_does(
         await read.wait()
         await until(lambda: gateway.reloader is not None and gateway.reloader.last is not None)
         assert list(gateway.snapshot.config.agents) == ["late"]
-        # Whoever is told to stop before it has said that it is ready again does not say it any more.
+        # A gateway that is told to stop before it is ready again does not report readiness.
         loop = asyncio.get_running_loop()
         told = [await asyncio.wait_for(loop.sock_recv(manager, 1000), WAIT) for _ in range(3)]
         signal.raise_signal(signal.SIGTERM)

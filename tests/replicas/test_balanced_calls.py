@@ -78,7 +78,7 @@ async def test_a_message_that_only_refers_to_a_task_outlives_its_replica() -> No
         await backends[0].__aexit__(None, None, None)
         body = body.replace(b'"new"', b'"newer"')
         assert (await sent(gateway, body, headers=(bearer("acme"),)))["result"]["task"]["id"].startswith("b")
-        # What is about the task is refused as before.
+        # Calls about the task are refused as before.
         answer = await sent(gateway, asks("GetTask", id=made), headers=(bearer("acme"),))
         assert answer["error"]["data"][0]["reason"] == "UPSTREAM_CONNECT"
 

@@ -333,7 +333,7 @@ async def test_a_call_goes_to_another_replica_where_one_has_just_gone(call: str)
         balancer.chance = lambda: 0.0
         marked(balancer, gone)
         await cast("HttpUpstream", gone.upstream).pool.aclose()
-        # What the others do with it is theirs; it has come to one that is there.
+        # The call has reached a replica that is up.
         await gateway.post("/echo", CALLS[call].replace(b'"t"', b'"b-1"'))
         assert list(map(count, backends)) == [0, 1]
         line = await gateway.line()

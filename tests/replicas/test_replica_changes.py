@@ -84,7 +84,7 @@ async def test_a_reload_keeps_ejections_affinity_and_streams(tmp_path: Path, aut
     async with site(tmp_path, *scripts, more=EJECT, auth=auth) as there:
         gateway = there.gateway
         client = await gateway.client()
-        # Whoever has least to do is asked: the stream is that of the last one once it is the only one.
+        # The least loaded replica is asked: the stream goes to the last one once it is the only one.
         weights = (", weight: 0", ", weight: 0", ", weight: 0", "")
         await there.rewrite(auth + written(there.backends, EJECT, weights))
         await client.ask("POST", "/echo", STREAM, [JSON, *headers])
@@ -102,7 +102,7 @@ async def test_a_reload_keeps_ejections_affinity_and_streams(tmp_path: Path, aut
         broken_calls = count(there.backends[2])
 
         for more in (OTHER, "", OTHER):
-            # Whoever watches the file may have been first.
+            # The watcher of the file may have been first.
             report = await there.rewrite(auth + written(there.backends, EJECT, weights) + more)
             assert report.result is not ReloadResult.REFUSED
             assert ("other" in gateway.gateway.snapshot.backends) == bool(more)

@@ -256,5 +256,5 @@ async def test_a_grpc_agent_gets_the_remaining_deadline() -> None:
         (first, whole), (second, left) = told
         assert whole is not None
         assert left is not None
-        # What it is told is rounded up, and takes its time to arrive.
+        # The deadline is rounded up, and takes time to arrive.
         assert left < whole - (second - first) + 0.25

@@ -181,7 +181,7 @@ def expected(asked: Asked) -> str | None:
     if asked.key in NAMES:
         named.add(asked.key)
     if asked.org is not None and asked.claim is not None and asked.claim.text == asked.claim.name:
-        # What else a claim says is none of the gateway's business.
+        # Other values of a claim name no agent.
         named.add(asked.claim.name)
     if len(named) != 1:
         return None

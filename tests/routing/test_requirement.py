@@ -76,7 +76,7 @@ async def test_a_caller_with_all_of_it_is_served_over_every_binding() -> None:
         await front.gateway.ask("POST", "/strict/message:send", SAID, [JSON, header])
         said = request(Operation.SEND_MESSAGE, tenant="strict", message=MESSAGE)
         await client.ask(Operation.SEND_MESSAGE, said, ("authorization", header[1].decode()))
-        # What the agent says to that is nothing of 1.0: it was asked.
+        # The agent's answer is not of 1.0, which shows that it was asked.
         assert len(front.backend.requests) == 3
 
 

@@ -149,7 +149,7 @@ async def test_a_subscription_has_either_method_and_either_spelling(
         [request] = backend.requests
         below = "/v1" if dialect is V0_3 else ""
         assert request.target.decode() == f"{below}/tasks/task-7:subscribe"
-        # Who relays keeps the client's; 1.0 has POST (protocol trap 1).
+        # A relayed request keeps the client's method; 1.0 has POST (protocol trap 1).
         assert request.method.decode() == (method if dialect is V0_3 else "POST")
         check_answer(answer, Operation.SUBSCRIBE_TO_TASK, V0_3, relayed=dialect is V0_3)
 

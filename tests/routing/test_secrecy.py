@@ -80,7 +80,7 @@ async def test_an_agent_one_may_not_call_looks_like_no_agent(who: str, request_:
             hidden = await gateway.ask(method, "/hermit" + rest, body, [*headers, *extra])
             missing = await gateway.ask(method, "/horror" + rest, body, [*headers, *extra])
             assert hidden.anonymous == missing.anonymous
-            # What can be nobody's path or query is told to anybody who is known.
+            # A malformed path or query is told to every known caller.
             odd = hidden.status in (200, 400) and hidden.reasons[-1] == "BAD_REQUEST"
             assert hidden.status == (401 if who == "a stranger" else 404) or (odd and ("%" in rest or "?" in rest))
         assert backend.requests == []

@@ -43,7 +43,7 @@ def test_an_agent_is_found_by_any_combination_and_by_nothing_less(keys: tuple[st
     verdict = resolve(found, routing_input(keys))
     assert verdict.route is not None, verdict
     assert verdict.route.agent == "it"
-    # What the request shows besides changes nothing.
+    # Further credentials of the request change nothing.
     assert resolve(found, routing_input(KEYS)).route == verdict.route
     for missing in keys:
         without = tuple(key for key in keys if key != missing)
@@ -234,7 +234,7 @@ def test_a_guarded_gateway_asks_every_stranger_for_a_credential() -> None:
             assert guarded.resolve(endpoint, asked).fault is AuthMissing
             assert guarded.resolve_card(endpoint, asked).fault is AuthMissing
         assert guarded.turns_away(None, principal) is AuthMissing
-    # What an anonymous caller may reach it gets, and who is known is told more.
+    # An anonymous caller gets the agents in its reach, and known callers are told more.
     assert resolve(guarded, RoutingInput(("a2a",), "", "billing", anonymous)).route is not None
     assert resolve(guarded, RoutingInput(("nothing",), "", None, Principal("acme", method="jwt"))).fault is NoEndpoint
     assert resolve(open_, RoutingInput(("nothing",), "", None, anonymous)).fault is NoEndpoint
@@ -484,7 +484,7 @@ def contender(agent: str, *conditions: Condition) -> Rule:
         ((TEAM,), (TENANT,), "two agents, one by the claim 'team' and one by its tenant"),
         ((TEAM,), (ROLE,), "two agents, one by the claim 'role' and one by the claim 'team'"),
         ((ROLE,), (OTHER_ROLE,), "two agents, both by the claim 'role'"),
-        # What both ask for picks neither.
+        # Conditions of both pick neither.
         ((TENANT, TEAM), (TENANT, ROLE), "two agents, one by the claim 'role' and one by the claim 'team'"),
         ((TEAM, ROLE), (TENANT,), "two agents, one by the claim 'role' and the claim 'team' and one by its tenant"),
         ((TENANT,), (TENANT,), "two agents that only their paths tell apart, and gRPC has no paths"),

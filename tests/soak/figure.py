@@ -39,7 +39,7 @@ def look(pid: int) -> Look:
     """Look at a process."""
     place = Path(f"/proc/{pid}")
     resident, of_files = (int(pages) * _PAGE for pages in (place / "statm").read_text().split()[1:3])
-    # What stands before the last bracket may have blanks in it.
+    # The text before the last bracket may have blanks in it.
     user, system = (place / "stat").read_text().rpartition(")")[2].split()[11:13]
     descriptors = len(list((place / "fd").iterdir()))
     return Look(time.monotonic(), resident, resident - of_files, descriptors, (int(user) + int(system)) / _TICKS)

@@ -283,7 +283,7 @@ async def test_an_agent_is_not_read_faster_than_the_client_reads() -> None:
         await gateway.until(lambda: any(wire.stuck for wire in backend.wires))
         wire = next(wire for wire in backend.wires if wire.stuck)
         held = wire.sent
-        # What the kernel and the two buffers of the gateway hold, and not what the agent could say.
+        # The bytes in the kernel and the gateway's two buffers, not all that the agent could send.
         assert held < 1 << 25
         got = 0
         while got < held:

@@ -83,7 +83,7 @@ class Authority:
         Args:
             usages: None for a certificate that does not say what it is for.
             itself: Whether it is signed by its own key.
-            more: Further members.
+            more: Further extensions.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name) for name in common_names])

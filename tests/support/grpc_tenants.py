@@ -259,7 +259,7 @@ async def tenants(
         text = f"gateway: {{ {LISTENS}{', ' if listens else ''}{listens} }}\n{settings}\nagents:\n{entries}"
         gateway = await stack.enter_async_context(running(text))
         for each in over_grpc.values():
-            # Who asks for its card is the gateway.
+            # The gateway itself asks for the card.
             each.asked.clear()
         site = Site(gateway, over_grpc, over_http)
         try:

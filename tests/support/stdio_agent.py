@@ -63,7 +63,7 @@ def serve(agent: Agent, mode: Mode) -> None:
     """Answer to the end of stdin."""
     for headers, tree in requests(sys.stdin.buffer):
         if "method" not in tree:
-            # What the host says to a request of ours.
+            # The host's answer to a request of ours.
             if agent.held:
                 agent.raw(agent.says(agent.held.pop(), "told", tree))
             continue

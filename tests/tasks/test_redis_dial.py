@@ -36,7 +36,7 @@ async def test_tls_is_spoken_and_the_server_verified(
     leaf.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "server.pem"))
     own = authority.issue_cert("gateway.example")
     own.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "own.pem"))
-    # What the environment trusts is nothing to the gateway.
+    # The gateway ignores the authorities of the environment.
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     files = [f"--tls-{what}-file" for what in ("cert", "key", "ca-cert")]
     names = [str(tmp_path / name) for name in ("server.pem", "server.pem", "ca.pem")]

@@ -80,7 +80,7 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written_in_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Whoever is root may write anywhere, so only the answer of the system is another one.
+    # Root may write anywhere, so the answer of the system is replaced.
     monkeypatch.setattr(os, "access", lambda found, mode: found != tmp_path)
     assert f"nothing can be written in {tmp_path}" in refusal(tmp_path / "state.db")
 

@@ -111,7 +111,7 @@ async def test_the_generation_of_the_task_is_the_default(method: str, speaks: st
     async with facing(speaks) as (gateway, _):
         assert generation_of((await asked(gateway, "message/send", MIXED))["task"]) == "1.0"
         assert generation_of(await about(gateway, method)) == "1.0"
-        # Who says a version gets that one.
+        # A request with a version gets that one.
         assert generation_of(await about(gateway, method, OLDER)) == "0.3"
 
 

@@ -78,7 +78,7 @@ async def test_a_plain_call_of_another_tenant_gets_through_and_ends_the_newest_s
             await streams[3].read(10, WAIT)
         assert ended.value.reason == "overloaded"
         assert retry_reason(ended.value) is None  # the agent has begun: it is never sent again
-        # What is free now is had without ending another.
+        # A free place is taken without ending another connection.
         assert await plain(pool, "globex") == b"ok"
         assert open_ones(streams) == [True, True, True, False]
         assert pool.waiting == 0

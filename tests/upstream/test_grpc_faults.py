@@ -60,7 +60,7 @@ async def fault_of(url: str, ask: Ask, *, connect: float = 5) -> Fault:
     finally:
         await channel.aclose()
     assert fault is not None
-    # Whoever keeps a call, as the frames of an exception do, keeps its connection.
+    # A reference to a call, as in the frames of an exception, keeps its connection.
     fault.__cause__ = fault.__context__ = None
     return fault.with_traceback(None)
 
@@ -206,7 +206,7 @@ async def test_an_agent_that_could_not_reach_another_and_hangs_up_was_reached(as
 
     for _ in range(10):
         async with http2_server(says_so) as server:
-            # What it did before, it would do again.
+            # It would do the same again.
             assert isinstance(await fault_of(server.url, ask), UpstreamReset)
 
 

@@ -56,7 +56,7 @@ async def test_nothing_is_held_of_a_stream_whose_client_does_not_read() -> None:
             taken.append(len(data))
             if reads.is_set() and sum(taken) > 1 << 20:
                 goes_on.set()
-            # What came before it flowed is taken.
+            # Bytes that came before the flow are taken.
             return reads.is_set() or len(taken) < 2
 
         async def settle() -> None:

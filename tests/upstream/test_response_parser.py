@@ -150,7 +150,7 @@ def test_bytes_behind_the_end_are_never_part_of_anything(answer: bytes, extra: b
 
 @given(st.lists(st.binary(max_size=60), max_size=6))
 def test_garbage_is_refused_or_awaited_but_never_an_answer(pieces: list[bytes]) -> None:
-    # What begins like an answer may be one.
+    # Bytes that begin like an answer may be one.
     assume(not b"".join(pieces).startswith(b"HTTP/1."))
     made = reader()
     try:

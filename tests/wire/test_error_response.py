@@ -141,7 +141,7 @@ async def test_a_version_that_0_3_cannot_name_is_an_internal_error_there() -> No
 async def test_a_503_says_when_to_try_again(given: float | None, sent: bytes) -> None:
     wire, _ = await refused(faults.Overloaded("busy", retry_after=given), Binding.JSONRPC)
     assert dict(wire.headers)[b"retry-after"] == sent
-    # What is no 503 on this wire has none: there the SDKs do not look for it.
+    # Other statuses than 503 have none here: the SDKs do not look for it.
     rpc, _ = await refused(faults.UpstreamConnect("no", retry_after=3.0), Binding.JSONRPC)
     assert b"retry-after" not in dict(rpc.headers)
 

@@ -152,7 +152,7 @@ async def test_a_connection_with_another_calls_answer_serves_no_waiting_call() -
         await wire.request()
         await go_on.wait()
         await wire.send(whole(RESULT.replace(b'"id":1', b'"id":"next"').replace(b'"ho"', b'"of another"')))
-        # What it would give whoever comes next.
+        # Its answer to the next call.
         await wire.request()
         await wire.send(whole(RESULT.replace(b'"id":1', b'"id":"next"').replace(b'"ho"', b'"of another"')))
 

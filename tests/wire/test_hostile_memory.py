@@ -191,13 +191,13 @@ async def test_no_agent_makes_the_gateway_hold_much(flood: Flood, site: Site, re
     site.memory.begin()
     sent, waited = await flooded(flood, site)
     growth, ever = site.memory.growth, site.memory.ever
-    # Whoever calls next is served, and by another connection.
+    # The next call is served, and by another connection.
     assert await good_call(site.process) == RESULT
     name = request.node.callspec.id
     held = f"{growth / (1 << 20):.1f} MiB held"
     sys.stdout.write(f"{name}: {sent / (1 << 20):.1f} MiB sent, {held}, others waited {waited * 1e3:.0f} ms\n")
     assert growth < MOST
-    # What was let go of before, and may be used again, is no place for all of this one.
+    # Memory freed before, which may be reused, cannot hold all of this one.
     assert ever < ENOUGH
     assert waited < WAITS
 

@@ -104,7 +104,7 @@ async def test_an_inexact_tenant_reaches_no_agent() -> None:
                 await client.ask("POST", "/echo", ENVELOPE % params, [JSON])
                 answer = await client.answer()
                 assert (name, code(answer), answer.json["id"]) == (name, -32602, "c-1")
-                # What can be a tenant is another one.
+                # A valid tenant is another one.
                 reason = "NO_ROUTE" if name in OTHER_TENANTS else "BAD_REQUEST"
                 assert (name, answer.reasons[-1]) == (name, reason)
                 await client.ask("POST", OVER_REST, params, [JSON])

@@ -90,7 +90,7 @@ def test_the_tenant_of_a_candidate_of_1_0_is_refused(method: GrpcMethod) -> None
     with pytest.raises(BadParams, match="of a release candidate") as caught:
         read(method, scope + text_field(number, "globex"))
     assert caught.value.field == "tenant"
-    # What has another number may be of a later generation.
+    # Fields with other numbers may be of a later generation.
     assert read(method, scope + text_field(90, "kept")).tenant == ("acme" if method.scoped else None)
 
 

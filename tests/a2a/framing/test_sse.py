@@ -112,7 +112,7 @@ def test_an_event_over_the_cap_is_refused_and_never_shortened(event: bytes, end:
             seen += decoder.feed(stream[at : at + size])
         except UpstreamProtocol:
             break
-    # What came before it is there whatever the chunks.
+    # Earlier events are there with any chunks.
     assert [found.raw for found in seen] == [b"data: ok\n\n"]
     assert decoder.refused is not None
     assert "too long" in decoder.refused.message

@@ -468,7 +468,7 @@ def test_parameters_of_any_shape_are_lifted_or_a_misfit(params: Tree, operation:
         lifted = FORM.lift_params(operation, params, memo())
     except Misfit:
         return
-    # What has been lifted is good enough to be said again.
+    # A lifted object can be lowered again.
     insist(_PARAMS_OF[operation], FORM.lower_params(operation, lifted, memo()))
 
 

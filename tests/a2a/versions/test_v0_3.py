@@ -294,7 +294,7 @@ def test_an_event_of_no_context_is_in_one_of_its_task() -> None:
     for _ in range(2):
         event = {"kind": "status-update", "taskId": "t", "contextId": "", "status": {"state": "working"}}
         assert lift_any(event, memo)["statusUpdate"]["contextId"] == "t"
-    # What was made up is not remembered as said.
+    # A made-up id is not remembered.
     assert memo == Memo(task_id="t")
     lowered = lower_any(
         {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_WORKING"}}}, Memo(), last=False
