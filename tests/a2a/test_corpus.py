@@ -30,7 +30,7 @@ def read(body: bytes) -> Call:
     return jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(), b"", None)
 
 
-def test_there_is_enough_of_it() -> None:
+def test_the_corpus_is_large_enough() -> None:
     assert len(BODIES) + len(DOUBLED) + len(PARAMS) > 300
     assert {name[:2] for name in BODIES} == {"y_", "n_", "i_"}
     assert all(name.endswith(("_taken", "_refused")) for name in BODIES if name[0] == "i")

@@ -121,7 +121,7 @@ def test_more_than_anybody_can_look_at_is_a_crowd() -> None:
     assert (len(contexts.contexts), contexts.crowded) == (MOST_NESTED_CONTEXTS, True)
 
 
-def test_of_a_task_of_the_hub_it_is_the_same() -> None:
+def test_nested_ids_are_found_in_a_task_of_the_hub() -> None:
     assert nested_in_tree(of_task(OWN, message=OWN)) is None
     assert nested_in_tree({"id": "t"}) is None
     found = nested_in_tree(of_task(said(taskId="x"), 5, message=said(contextId="d", referenceTaskIds=["y", 5])))

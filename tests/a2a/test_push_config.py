@@ -51,7 +51,7 @@ def test_values_that_no_header_can_hold_are_refused_without_being_repeated(wrong
         assert value not in refused.value.message
 
 
-def test_those_of_an_answer_are_found_and_replaced() -> None:
+def test_configurations_of_an_answer_are_found_and_replaced() -> None:
     one, other = dict(WHOLE), {"url": "x"}
     for operation in (Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG):
         result = dict(one)

@@ -364,7 +364,7 @@ def test_the_webhook_of_every_push_configuration_is_told(push: dict[str, Any], t
     assert referenced_ids(over_http("POST", "tasks/t/pushNotificationConfigs", wrapped, version=V0_3)).webhooks == hooks
 
 
-def test_of_several_configurations_every_webhook_is_told() -> None:
+def test_every_webhook_of_several_configurations_is_found() -> None:
     call = rpc("SendMessage", {"message": SAID, "pushNotification": {"url": "a"}, "configuration": {
         "taskPushNotificationConfig": {"url": "b", "pushNotificationConfig": {"url": "c"}}}})  # fmt: skip
     assert {hook.url for hook in referenced_ids(call).webhooks} == {"a", "b", "c"}

@@ -192,7 +192,7 @@ def test_the_gateways_own_hosts_stay_on_a_card_and_an_agent_at_another_port_of_t
     assert found.description == f"a.agents.example:8443 a.agents.example {REMOVED}"
 
 
-def test_of_an_agent_with_very_many_interfaces_every_host_is_an_upstream_host() -> None:
+def test_every_host_of_very_many_interfaces_is_removed() -> None:
     hosts = [f"h{number}.internal.example" for number in range(200)]
     listed = [{"url": f"http://{host}:{number}/"} for number, host in enumerate(hosts)]
     found = sanitized(

@@ -226,7 +226,7 @@ HOSTS = [
 ]
 
 
-async def test_of_what_a_client_names_as_host_a_card_shows_a_name_within_the_pattern_or_none() -> None:
+async def test_a_card_shows_a_requested_host_only_if_it_fits_the_pattern() -> None:
     async with site() as gateway:
         for (host, shown), name in product(HOSTS, (CARD, OLD)):
             client = await gateway.client()

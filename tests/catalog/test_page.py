@@ -490,7 +490,7 @@ def test_an_agent_that_a_caller_may_not_reach_looks_like_one_that_is_not_there(s
         )
 
 
-def test_nothing_of_the_operators_is_there(site: Site, http: httpx.Client) -> None:
+def test_pages_of_callers_show_nothing_of_the_operators(site: Site, http: httpx.Client) -> None:
     backend = httpx.get(site.admin + "/-/agents", headers={"authorization": f"Bearer {TOKEN}"}, trust_env=False)
     upstream = httpx.URL(next(each["url"] for each in backend.json()["agents"] if each["agent"] == "echo"))
     for path in (PAGE, PAGE + "agent?name=echo", PAGE + "agent?name=hostile", PAGE + "page.js"):

@@ -217,7 +217,7 @@ async def test_a_redis_is_asked_for_all_that_is_needed_of_it(tmp_path: Path) -> 
     assert refused.endswith("it cannot be used: SSLCertVerificationError (TLS: unknown authority)")
 
 
-async def test_of_webhooks_the_authorities_are_tried_where_the_file_names_some(tmp_path: Path) -> None:
+async def test_configured_authorities_of_webhooks_are_tried(tmp_path: Path) -> None:
     authority = trustme.CA()
     (tmp_path / "ca.pem").write_bytes(authority.cert_pem.bytes())
     async with (

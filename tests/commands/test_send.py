@@ -207,7 +207,7 @@ def test_failures_are_told_in_words(binding: str, answer: Answer, words: str) ->
     assert words in failed.value.message
 
 
-def test_nothing_is_not_said() -> None:
+def test_an_empty_text_is_refused() -> None:
     with pytest.raises(CommandFailed, match="empty") as failed:
         send(Message("http://127.0.0.1:1", " "), print)
     assert failed.value.code == 2

@@ -51,7 +51,7 @@ def test_settings_of_opened_resources_wait_for_a_restart(running: str, written: 
         "defaults: { timeouts: { connect: 1s } }",
     ],
 )
-def test_all_else_does_not(written: str) -> None:
+def test_other_settings_do_not_wait(written: str) -> None:
     assert told("", written)[0] == []
 
 

@@ -85,7 +85,7 @@ async def put_up(process: GatewayProcess, pid: int, calls: float) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_they_serve_one_address_and_tell_of_one_gateway(fleet: str, tmp_path: Path) -> None:
+async def test_workers_share_one_address_and_report_as_one_gateway(fleet: str, tmp_path: Path) -> None:
     async with workers(fleet, tmp_path) as process, client() as http:
         assert len(pids(process)) == 2
         # The parent has nothing that a fork would break.
@@ -177,7 +177,7 @@ async def test_a_signal_ends_them_all_and_streams_end_well(fleet: str, tmp_path:
 
 
 @pytest.mark.parametrize("way", ["signal", "admin"])
-async def test_all_of_them_serve_a_new_configuration_and_so_does_who_comes_later(
+async def test_every_worker_serves_a_new_configuration_and_so_do_later_ones(
     fleet: str, tmp_path: Path, way: str
 ) -> None:
     async with workers(fleet, tmp_path) as process, client() as http:
@@ -232,7 +232,7 @@ async def test_the_manager_is_told_that_it_was_read_when_all_have(
                 assert (await http.post(process.url + "/late", json=SEND)).status_code == 200
 
 
-async def test_they_serve_on_and_end_well_when_temporary_files_are_cleaned(
+async def test_workers_survive_the_cleaning_of_temporary_files(
     fleet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary = tmp_path / "temporary"

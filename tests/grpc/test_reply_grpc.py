@@ -128,7 +128,7 @@ async def test_another_generation_of_grpc_is_told_in_its_words_too() -> None:
         assert site.agent.asked[-1].message == request(Operation.GET_TASK, id="t", tenant="")
 
 
-async def test_of_the_metadata_of_an_agent_only_extensions_pass_in_front_or_behind() -> None:
+async def test_only_extensions_of_an_agents_metadata_pass() -> None:
     own = (("x-powered-by", "10.0.0.7"), ("set-cookie", "a=b"), ("x-trace-bin", b"\x00"))
     async with grpc_fronted(says()) as site:
         for where in ("headers", "trailers"):

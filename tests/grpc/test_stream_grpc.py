@@ -64,7 +64,7 @@ async def test_the_client_has_each_message_before_the_agent_sends_the_next(versi
         await site.gateway.rested()
 
 
-async def test_every_other_client_has_each_as_an_event_before_the_next() -> None:
+async def test_clients_of_json_get_each_message_as_an_event_before_the_next() -> None:
     agent = Held()
     async with grpc_fronted(agent, backend=SPEAKS_1_0) as site:
         for number, name in enumerate(JSON, 1):

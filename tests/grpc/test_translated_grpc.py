@@ -104,7 +104,7 @@ async def test_a_task_is_told_as_a_message_of_the_clients_generation(speaks: str
         }
 
 
-async def test_of_the_headers_of_an_agent_only_those_of_a2a_become_metadata() -> None:
+async def test_only_a2a_headers_of_an_agent_become_metadata() -> None:
     def answer(received: Received) -> bytes:
         body = json.dumps({"jsonrpc": "2.0", "id": json.loads(received.body)["id"], "result": TASK_1_0}).encode()
         lines = [

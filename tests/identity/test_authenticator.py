@@ -269,7 +269,7 @@ def test_a_burst_of_new_tokens_is_verified_over_many_turns_and_known_credentials
     assert max(after - before for before, after in zip([0, *done], done, strict=False)) <= 8
 
 
-def test_of_one_token_in_many_requests_that_wait_one_is_verified() -> None:
+def test_a_token_in_many_waiting_requests_is_verified_once() -> None:
     down = Published()
     who = authenticator(down.key_set)
 

@@ -51,7 +51,7 @@ def test_principals_without_proof_are_not_entitled(tenant: str, principal: str) 
     assert proven(tenant, principal) is None
 
 
-def test_of_tokens_the_issuer_counts() -> None:
+def test_owners_by_token_are_known_by_their_issuer() -> None:
     for tenant, principal in (("globex", "corp/a/b"), ("globex", "corp/"), ("acme", "fixed/ann")):
         issuer, _, subject = principal.partition("/")
         assert proven(tenant, principal) == Principal(tenant, subject, "jwt", issuer)
@@ -68,7 +68,7 @@ def test_of_tokens_the_issuer_counts() -> None:
         ("acme", "mtls/", False),
     ],
 )
-def test_of_certificates_the_name_counts(tenant: str, principal: str, *, stands: bool) -> None:
+def test_owners_by_certificate_are_known_by_their_name(tenant: str, principal: str, *, stands: bool) -> None:
     mtls = {
         "ca": "clients.pem",
         "clients": {"mesh": {"uri": "spiffe://m/{tenant}/*"}, "fax": {"common_name": "fax", "tenant": "globex"}},

@@ -112,7 +112,7 @@ def test_a_bad_key_is_ignored_and_the_good_ones_stay(name: str) -> None:
     assert not any(keys.find("bad", algorithm) for algorithm in ALGORITHMS)
 
 
-def test_of_two_keys_of_one_name_the_one_that_was_known_stays() -> None:
+def test_a_known_key_wins_over_another_with_the_same_kid() -> None:
     before = keys_of(jwk(rsa_key(0)))
     for second in (jwk(rsa_key(1)), jwk(rsa_key(1), alg="PS256")):
         for pair in ((jwk(rsa_key(0)), second), (second, jwk(rsa_key(0)))):

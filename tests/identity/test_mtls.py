@@ -70,7 +70,7 @@ def test_a_caller_has_what_its_certificate_says_as_claims() -> None:
     assert caller.expires == 100.0
 
 
-def test_after_its_end_it_proves_nothing_and_a_clock_that_was_wrong_costs_nothing() -> None:
+def test_an_expired_certificate_is_refused_and_a_corrected_clock_accepts_it_again() -> None:
     certificates = Certificates(MTLS, 10)
     for _ in range(2):
         assert certificates.find(certificate(ACME), 99.9).tenant == "acme"

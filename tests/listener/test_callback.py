@@ -86,7 +86,7 @@ async def test_no_more_are_read_at_a_time_than_there_is_room_for(monkeypatch: py
         assert await there.notify(given, {"task": {"id": "nobody's"}}) == 403
 
 
-async def test_each_has_a_line_and_a_count_and_none_the_id_of_the_callback() -> None:
+async def test_notifications_are_logged_and_counted_without_the_callbacks_id() -> None:
     async with site(RELAY) as there:
         given = await _given(there)
         name = given["url"].rpartition("/")[2]

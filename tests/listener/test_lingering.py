@@ -102,7 +102,7 @@ async def test_a_refused_client_that_goes_on_sending_is_not_waited_for_long(monk
         assert 0.4 < asyncio.get_running_loop().time() - started < 10
 
 
-async def test_of_what_a_refused_client_sends_no_more_than_so_much_is_read() -> None:
+async def test_only_so_many_bytes_of_a_refused_client_are_read() -> None:
     async with fronting(refuses) as front:
         client = await front.client()
         client.writer.write(framed(64 * MIB, chunked=False))

@@ -250,7 +250,7 @@ async def test_a_body_may_be_too_long_for_the_line() -> None:
         assert await host.ask("GetTask") == "refused"
 
 
-async def test_there_are_so_many_calls_at_a_time_and_no_more() -> None:
+async def test_the_number_of_open_calls_is_bounded() -> None:
     go = asyncio.Event()
 
     async def serve(head: Head, wire: Responder) -> None:

@@ -68,7 +68,7 @@ async def test_a_task_is_found_again_by_the_name_that_its_client_gave_it() -> No
 
 
 @for_each("method", ["tasks/get", "tasks/cancel", "tasks/resubscribe"])
-async def test_under_anothers_name_there_is_nothing(method: str) -> None:
+async def test_anothers_name_of_a_task_finds_nothing(method: str) -> None:
     async with shared() as (gateway, agent):
         await asked(gateway, "acme", "tasks/send", {"id": "X", "message": MESSAGE})
         marked = agent.received[0]["params"]["id"]

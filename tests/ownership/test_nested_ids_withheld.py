@@ -170,7 +170,7 @@ NAMES: tuple[dict[str, Any], ...] = ({"task_id": "T"}, {"context_id": "of-T"}, {
 
 @every_client
 @pytest.mark.parametrize("where", ["history", "status", "news", "message"])
-async def test_over_grpc_it_is_the_same(client: str, where: str) -> None:
+async def test_messages_over_grpc_with_anothers_ids_are_withheld(client: str, where: str) -> None:
     async with shared() as site:
         await site.begins("acme", "T")
         for names in NAMES:

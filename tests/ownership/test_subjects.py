@@ -23,7 +23,7 @@ async def asked(there: Front, method: str, params: object, **ownership: object) 
     return await there.gateway.post("/echo", body, headers)
 
 
-async def test_each_subject_has_its_own() -> None:
+async def test_each_subject_has_its_own_tasks() -> None:
     agent = Trusting()
     async with front(script=agent.script, more=APART) as there:
         task = (await asked(there, "SendMessage", {"message": MESSAGE}, sub="ada")).json["result"]["task"]["id"]

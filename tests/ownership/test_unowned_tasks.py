@@ -82,7 +82,7 @@ agents:
             yield agent, Site(gateway, agent)
 
 
-async def test_of_two_who_ask_at_once_the_one_has_it_that_is_answered_first() -> None:
+async def test_an_unowned_task_belongs_to_the_caller_that_is_answered_first() -> None:
     async with waiting() as (agent, site):
         agent.tasks["old"] = dict(OLD)
         first = asyncio.ensure_future(site.call("acme", "GetTask", {"id": "old"}))

@@ -125,7 +125,7 @@ def test_shares_of_the_queue_go_by_weight() -> None:
     run(main())
 
 
-def test_of_more_tenants_than_the_queue_has_room_for_each_new_one_displaces_who_waits_twice() -> None:
+def test_a_new_tenant_displaces_a_second_call_of_another_in_a_full_queue() -> None:
     async def main() -> None:
         limiter = ConcurrencyLimiter(1, 3, 10.0)
         place = entered(limiter, ACME)

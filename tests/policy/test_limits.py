@@ -98,7 +98,7 @@ def test_one_tenants_requests_are_not_anothers() -> None:
     assert rate_state(made, GLOBEX) is not None
 
 
-def test_each_tenant_that_is_not_named_has_its_own_and_is_counted_as_other() -> None:
+def test_unnamed_tenants_have_own_limits_and_count_as_other() -> None:
     made, hits = limits({"*": Quota(requests=(1.0, 60.0), concurrency=1, queue=0), ACME: Quota()})
     for tenant in ("globex", "initech"):
         assert rate_state(made, tenant) == RateLimitState(1, 60, 0, 60.0)
@@ -112,7 +112,7 @@ def test_each_tenant_that_is_not_named_has_its_own_and_is_counted_as_other() -> 
     assert rate_state(made, ACME) is None
 
 
-def test_of_tenants_that_are_not_named_those_quiet_longest_are_forgotten_first() -> None:
+def test_unnamed_tenants_are_forgotten_least_recently_active_first() -> None:
     made, _ = limits({"*": Quota(requests=(1.0, 60.0))}, most_unnamed=2)
     rate_state(made, "first")
     rate_state(made, "second")
@@ -359,7 +359,7 @@ def test_tenants_that_wait_for_one_agent_are_served_by_their_weights() -> None:
 # ---- Shares ----------------------------------------------------------------------------------------------------------
 
 
-def test_of_several_processes_each_enforces_its_share() -> None:
+def test_each_of_several_processes_enforces_its_share() -> None:
     made, _ = limits({ACME: Quota(requests=(5.0, 60.0), concurrency=4, queue=0, streams=2)}, {}, replicas=2)
     # Told is what it is held to here, rather than what it might have elsewhere.
     assert [rate_state(made, ACME) for _ in range(3)] == [RateLimitState(3, 60, left, 20.0) for left in (2, 1, 0)]

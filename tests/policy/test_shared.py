@@ -200,7 +200,7 @@ def alone(link: Silent) -> tuple[SharedRates, Bucket]:
     return SharedRates(link, RedisAddress().named, clock=now), Bucket(0.001, 1000.0)
 
 
-def test_one_that_is_silent_is_waited_for_once_and_not_by_everybody() -> None:
+def test_a_silent_redis_delays_one_call_alone() -> None:
     async def main() -> None:
         link = Silent()
         shared, own = alone(link)
@@ -221,7 +221,7 @@ def test_one_that_is_silent_is_waited_for_once_and_not_by_everybody() -> None:
     run(main())
 
 
-def test_one_that_is_known_to_be_down_is_not_waited_for_and_its_return_is_seen() -> None:
+def test_a_redis_that_is_down_delays_no_call_and_its_return_is_seen() -> None:
     async def main() -> None:
         link = Silent()
         shared, own = alone(link)

@@ -75,7 +75,7 @@ def test_the_drift_of_very_many_requests_is_less_than_one(start: float) -> None:
 # ---- And no less -----------------------------------------------------------------------------------------------------
 
 
-def test_one_that_was_had_elsewhere_is_spent_here_as_far_as_there_is_one() -> None:
+def test_mirrored_tokens_are_taken_from_those_that_are_left() -> None:
     bucket = Bucket(1.0, 2.5)
     for _ in range(5):
         bucket.mirror(0.0)

@@ -101,7 +101,7 @@ async def test_a_task_has_no_more_webhooks_than_it_may_have() -> None:
 
 
 @for_each("make", [SqliteStore, Remote])
-async def test_those_that_come_at_a_time_are_no_more_than_those_that_come_in_turn(make: Callable[[], Store]) -> None:
+async def test_concurrent_registrations_stay_within_the_limit(make: Callable[[], Store]) -> None:
     names = Late()
     desk = Desk(make(), policy=WebhookPolicy(resolve=names), max_per_task=3)
     asked = [asyncio.ensure_future(desk.register({**CLIENT, "id": f"cfg-{number}"})) for number in range(10)]
@@ -128,7 +128,7 @@ class Late:
         return ("93.184.216.34",)
 
 
-async def test_one_without_an_id_is_called_as_its_task_and_replaced_by_the_next() -> None:
+async def test_a_configuration_without_an_id_has_the_tasks_id_and_is_replaced_by_the_next() -> None:
     desk = Desk(max_per_task=1)
     unnamed = {"url": CLIENT["url"]}
     first = await desk.register(unnamed)

@@ -51,7 +51,7 @@ def test_an_agent_is_found_by_any_combination_and_by_nothing_less(keys: tuple[st
 
 
 @for_each(("one", "other"), list(itertools.combinations(COMBINATIONS, 2)))
-def test_of_two_agents_the_more_exact_wins_or_nobody(one: tuple[str, ...], other: tuple[str, ...]) -> None:
+def test_the_more_exact_of_two_agents_wins_or_none(one: tuple[str, ...], other: tuple[str, ...]) -> None:
     for first, second in (("it", "other"), ("other", "it")):
         found = table(agent(first, rule(first, one)), agent(second, rule(second, other)))
         verdict = resolve(found, routing_input(KEYS))
@@ -496,7 +496,7 @@ def test_the_sources_are_those_that_differ(
     assert explain_conflict((contender("one", *one), contender("other", *other))) == f"the request names {words}"
 
 
-def test_of_several_the_one_of_another_agent_that_asks_for_most_is_told() -> None:
+def test_a_conflict_names_the_most_exact_rule_of_another_agent() -> None:
     contenders = (
         contender("one", TEAM, ROLE),
         contender("one", KEY),

@@ -49,7 +49,7 @@ class TestRedis(Contract):
     """Run over the fixture `store`."""
 
 
-async def test_of_two_gateways_that_meet_a_task_at_a_time_one_has_it_and_both_are_told(
+async def test_one_of_two_concurrent_records_owns_a_task_and_both_learn_the_owner(
     server: RedisServer, store: RedisStore
 ) -> None:
     async with opened(server.url) as other:

@@ -49,7 +49,7 @@ def test_the_audit_log_is_appended_to_and_only_its_owner_reads_it(tmp_path: Path
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_of_refused_credentials_a_few_a_second_are_told_and_the_rest_counted(tmp_path: Path) -> None:
+def test_refused_credentials_are_logged_a_few_a_second_and_counted_beyond(tmp_path: Path) -> None:
     now = [100.0]
     audit = AuditLog.open(tmp_path / "audit.log", clock=lambda: now[0])
     for _ in range(STRANGERS + 500):
@@ -103,7 +103,7 @@ def test_values_of_clients_start_no_line_of_their_own(tmp_path: Path) -> None:
     assert len(json.loads(line)["task_id"]) < 300
 
 
-def test_without_a_place_of_its_own_it_is_in_the_gateways_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_audit_events_without_a_file_go_to_the_gateways_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "gateway.audit"):
         AuditLog().call(AuditEvent.AGENT_DENIED, LINE)
     (record,) = caplog.records

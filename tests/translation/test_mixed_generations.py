@@ -185,7 +185,7 @@ agents: {{ echo: "{backend.url}" }}
             assert json.loads(refused.body)["error"]["code"] == -32001
 
 
-async def test_with_a_ledger_it_is_known_to_another_process_too() -> None:
+async def test_the_generation_of_a_task_is_known_to_another_process() -> None:
     store = SqliteStore(None)
     card = card_of("http://agent.internal/", "JSONRPC 1.0")
     async with ScriptedBackend(agent(plays(answer("1.0")), card)) as backend:

@@ -84,7 +84,7 @@ async def test_a_plain_call_of_another_tenant_gets_through_and_ends_the_newest_s
         assert pool.waiting == 0
 
 
-async def test_each_gets_its_share_and_no_more() -> None:
+async def test_each_tenant_gets_its_share_of_connections_and_no_more() -> None:
     async with limited(6) as (_, pool):
         acme = [await stream(pool, "acme") for _ in range(6)]
         globex = [await stream(pool, "globex") for _ in range(3)]

@@ -134,7 +134,7 @@ async def test_an_exchanged_token_does_not_outlive_the_callers() -> None:
         assert await tokens.token(caller) != "ada@1"
 
 
-async def test_while_a_token_is_still_good_a_broken_endpoint_is_noticed_by_nobody() -> None:
+async def test_a_broken_endpoint_is_unnoticed_while_the_token_is_valid() -> None:
     async with source() as (tokens, endpoint, times):
         assert await tokens.token() == "t1"
         endpoint.answer = lambda _: refused("server_error", status=b"500 Oops")

@@ -271,7 +271,7 @@ def test_metadata_of_a_reason_are_strings() -> None:
     assert (told["reason"], told["domain"], told["metadata"]) == ("INVALID_PARAMS", A2A_DOMAIN, {})
 
 
-def test_there_is_one_reason_of_a2a_and_others_beside_it() -> None:
+def test_a_status_has_one_a2a_reason_beside_others() -> None:
     """a2a-sdk believes the last one, and none where it does not know that."""
     other = error_details_pb2.ErrorInfo(reason="QUOTA", domain="example.com")
     status = packed(other, own("NO_SUCH_REASON"), own("TASK_NOT_FOUND"), own("INVALID_PARAMS"), code=9)
@@ -554,7 +554,7 @@ async def test_an_agents_error_is_the_exception_of_that_name(kind: ErrorKind) ->
             assert str(found) == "so"
 
 
-async def test_beside_other_reasons_the_exception_is_that_of_a2as() -> None:
+async def test_the_sdk_raises_the_exception_of_the_a2a_reason() -> None:
     info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "domain": "a2a-protocol.org"}
     details = [{**info, "reason": "TASK_NOT_FOUND"}, {**info, "reason": "NO_SUCH"}, {**info, "domain": "example.com"}]
     found = await heard(of_error(error_of(-32603, data=details), V1_0), V1_0)
@@ -566,7 +566,7 @@ async def test_in_0_3_the_words_begin_with_the_name() -> None:
     assert (grpc.StatusCode.NOT_FOUND.value[0], "TaskNotFoundError: no such task") == (code, message)
 
 
-async def test_all_that_is_written_fits_what_clients_take() -> None:
+async def test_written_statuses_fit_the_limits_of_clients() -> None:
     details = [{"@type": "t", "x": letter * 1000} for letter in "abcdefghij"]
     status = of_error(error_of(-32001, "%" * 10_000, data=details), V1_0)
     assert await raw(status) == (status.code, status.message, status.details)
