@@ -30,7 +30,7 @@ from gateway.listener.callbacks import Callbacks
 from gateway.listener.server import ListenFailed
 from gateway.network.address import UNIX
 from gateway.policy.limits import Limits
-from gateway.policy.token_bucket import SharedRates
+from gateway.policy.shared_rates import SharedRates
 from gateway.proxy.client_address import is_trusted
 from gateway.proxy.overload import Overload
 from gateway.proxy.pipeline import Pipeline

@@ -177,7 +177,7 @@ CONSTANTS = (
     Constant(_TENANTS, "tenants without a name in the file that are counted", "policy/limits.py:MOST_UNNAMED", "", "the counts of one that is idle are dropped"),
     Constant(_TENANTS, "wait for the ledger in a file", "tasks/sqlite_file.py:TIMEOUT", "s", fault.StateUnavailable),
     Constant(_TENANTS, "wait for the ledger in a Redis", "tasks/redis_client.py:PATIENCE", "s", fault.StateUnavailable),
-    Constant(_TENANTS, "wait for a shared limit in a Redis", "policy/token_bucket.py:PATIENCE", "s", "the gateway takes its own share of the limit"),
+    Constant(_TENANTS, "wait for a shared limit in a Redis", "policy/shared_rates.py:PATIENCE", "s", "the gateway takes its own share of the limit"),
     Constant(_TENANTS, "pages of the agent that one ListTasks reads", "proxy/list_tasks.py:MOST_PAGES", "", "the answer is a shorter page, with a token for the rest"),
     Constant(_ANSWERS, "tasks that an answer names beside its own", "a2a/nested_ids.py:MOST_NESTED_TASKS", "", fault.UpstreamProtocol),
     Constant(_ANSWERS, "contexts that an answer names beside its own", "a2a/nested_ids.py:MOST_NESTED_CONTEXTS", "", fault.UpstreamProtocol),

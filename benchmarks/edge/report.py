@@ -121,9 +121,9 @@ def _summary(results: Results) -> str:
     for connections, figures in results.calls.items():
         ours = _find(figures, "gateway", _JOB_OF_A2A)
         at = f"{connections} connection{'s' if connections > 1 else ''}"
-        rows.append(
-            (f"a call by `tenant`, beside Envoy, {at}", "≤ 2 x", _ratio(ours, _find(figures, "envoy", _JOB_OF_A2A)))
-        )
+        for theirs, name in ((_JOB_OF_A2A, "Envoy"), (f"{_JOB_OF_A2A}, Lua", "Envoy with Lua")):
+            ratio = _ratio(ours, _find(figures, "envoy", theirs))
+            rows.append((f"a call by `tenant`, beside {name}, {at}", "≤ 2 x", ratio))
         rows.append(
             (f"a call by `tenant`, beside the naive stack, {at}", "≤ 1/15", _part(ours, _find(figures, "naive")))
         )

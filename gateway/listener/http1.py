@@ -47,10 +47,10 @@ from gateway.listener.http_limits import HttpLimits
 from gateway.listener.request_parser import IncomingBody, IncomingHeads, RequestHead, Unreadable, refusal
 from gateway.listener.responder import BODILESS, MOMENT, SHORT, check_length
 from gateway.listener.tls import NO_TLS, read_tls_session
+from gateway.listener.write_batch import WriteBatch
 from gateway.network.certificate import ServerTls
 from gateway.network.chunk import chunk
 from gateway.network.deadline import Deadline
-from gateway.network.write_batch import WriteBatch
 
 logger = logging.getLogger("gateway.listener")
 
@@ -643,6 +643,9 @@ class ClientConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Make writers wait: the client reads slowly."""
         self.paused = True
+        if self._state is _RESTING:
+            # The answer waited for the end of the turn; as in `answered`.
+            self.transport.pause_reading()
         self._backlog.has_moved(self.transport)
         if self._state is not _CLOSING:
             self._deadline.within(self.listener_state.limits.write_stall)
@@ -721,7 +724,7 @@ class ClientConnection(asyncio.Protocol):
     def _begin(self, read: RequestHead, rest: bytes) -> None:
         listener_state = self.listener_state
         self.keeps = self.keeps and read.keeps and not listener_state.closing
-        self._deadline.lift()
+        self._set_write_deadline()
         length = None if read.chunked else read.length
         whole = length is not None and len(rest) >= length
         if whole:
@@ -874,7 +877,8 @@ class ClientConnection(asyncio.Protocol):
     def _refuse(self, status: int, words: str, *, linger: bool = True) -> None:
         """Refuse what is no request, in plain HTTP."""
         request_id = secrets.token_hex(8)
-        self._writes.write(self.transport, refusal(status, words, request_id, self.listener_state.common_lines))
+        self._writes.flush(self.transport)
+        self.transport.write(refusal(status, words, request_id, self.listener_state.common_lines))
         self.listener_state.refused(self._peer, request_id, status, words)
         if linger:
             self._linger()

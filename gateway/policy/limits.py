@@ -34,7 +34,8 @@ import msgspec
 
 from gateway.a2a.fault import BodyTooLarge, ConcurrencyLimited, RateLimited, StreamsLimited
 from gateway.policy.concurrency import ConcurrencyLimiter, Flow, NoSlot
-from gateway.policy.token_bucket import Bucket, Rate, SharedRates
+from gateway.policy.shared_rates import Rate, SharedRates
+from gateway.policy.token_bucket import Bucket
 
 _POLICY, _LIMIT = b"ratelimit-policy", b"ratelimit"
 

@@ -22,7 +22,6 @@ from typing import Any, Protocol, cast
 
 from gateway.a2a.fault import Draining, Fault, UpstreamProtocol, UpstreamReset
 from gateway.network.deadline import Deadline
-from gateway.network.write_batch import WriteBatch
 from gateway.policy.concurrency import Flow
 from gateway.upstream.outlier_detection import Unsent
 from gateway.upstream.response import CUT, Response, late
@@ -57,13 +56,7 @@ _SOCKET_OPTIONS = (
 
 
 class Keeper(Protocol):
-    """The pool of a connection.
-
-    Attributes:
-        writes: Sends requests at the end of the turn.
-    """
-
-    writes: WriteBatch
+    """The pool of a connection."""
 
     def opened(self, connection: "Connection") -> None:
         """Note that the transport is up."""
@@ -166,7 +159,7 @@ class Connection(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             self.fail(UpstreamReset(CUT, detail="closed before the request was sent"))
         elif len(body) <= _SLICE:
-            self._keeper.writes.write(transport, head + body)
+            transport.write(head + body)
         else:
             transport.write(head)
             self._unsent = memoryview(body)
@@ -253,7 +246,8 @@ class Connection(asyncio.BufferedProtocol):
             self.drop()
             return
         data = self._buffer[:nbytes].tobytes()
-        if (sink := response.sink) is not None and (piece := response.reader.chunk(data)) is not None:
+        reader = response.reader
+        if (sink := response.sink) is not None and (piece := reader.chunk(data)) is not None:
             # As in `Response.arrived`, with fewer calls: nearly every event of a stream comes this way.
             response.received = self.loop.time()
             self._deadline.at = response.received + response.patience
@@ -263,26 +257,13 @@ class Connection(asyncio.BufferedProtocol):
             except Exception as error:  # noqa: BLE001 - raised in the task that waits
                 response.refuse(error)
             return
-        self._read_answer(response, data)
-
-    @property
-    def _is_unsent(self) -> bool:
-        """Whether the request still waits for the end of the turn."""
-        return self.transport is not None and self._keeper.writes.holds(self.transport)
-
-    def _read_answer(self, response: Response, data: bytes) -> None:
-        reader = response.reader
-        if not response.alone and self._is_unsent:
-            # On a new connection it can be no other call's answer: an agent may refuse before it reads.
-            self.fail(UpstreamReset(CUT, detail="bytes came before the request was sent"))
-            return
         try:
             reader.feed(data)
         except UpstreamProtocol as fault:
             self.fail(fault)
             return
         if reader.ended:
-            if len(data) == READ_SIZE:
+            if nbytes == READ_SIZE:
                 # There may be more, which belongs to nothing.
                 reader.reusable = False
             self._finish(response, reader)
@@ -373,7 +354,6 @@ class Connection(asyncio.BufferedProtocol):
             reader.reusable
             and not self._distrusted
             and self._unsent is None
-            and not self._is_unsent
             and transport is not None
             and not transport.is_closing()
             and transport.get_write_buffer_size() == 0

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from gateway.a2a.fault import Overloaded, UpstreamConnect
 from gateway.network.certificate import verifying_context
-from gateway.network.write_batch import WriteBatch
 from gateway.policy.concurrency import ConcurrencyLimiter, Flow, NoSlot
 from gateway.telemetry.tls_failure import tls_failure
 from gateway.upstream.connection import Connection, closed, closing, read_buffer
@@ -99,7 +98,6 @@ class ConnectionPool:
         connections: All open connections, idle ones included.
         limits: The bounds of the file.
         limiter: Grants connections to tenants.
-        writes: Sends requests at the end of the turn.
     """
 
     def __init__(
@@ -135,7 +133,6 @@ class ConnectionPool:
         self._emptied = asyncio.Event()
         self._plain = PlainHeads(limits.header_bytes, limits.header_count)
         self._buffer = read_buffer() if buffer is None else buffer
-        self.writes = WriteBatch()
 
     @property
     def active(self) -> int:
@@ -187,6 +184,9 @@ class ConnectionPool:
             Unsent: the pool is closed.
             Draining: the pool was closed meanwhile.
         """
+        # Other calls of this turn get ready meanwhile, and then all are sent one right after the other: a write between
+        # other work wakes an agent that has gone to sleep again (`listener/write_batch.py`).
+        await asyncio.sleep(0)
         if self._closed:
             raise closed()
         flow = self.limiter.enter(tenant, weight)

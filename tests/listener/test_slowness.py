@@ -199,6 +199,25 @@ async def test_the_write_buffer_is_bounded_and_a_stalled_connection_ends(serve: 
 
 
 @undisturbed(0.2)
+async def test_a_client_that_asks_on_and_reads_nothing_is_read_no_further_and_its_connection_ends() -> None:
+    async def some(front: Front, head: Head, wire: ClientResponder) -> None:
+        await wire.answer(200, [TEXT], b"x" * 12_000)
+
+    # An answer that waits for the end of the turn fills the buffer.
+    async with fronting(some, limited(write_buffer=8192, write_stall=0.5)) as front, slow_client(front, GET) as client:
+        loop, asked = asyncio.get_running_loop(), 1
+        while True:
+            await front.until(lambda: len(front.heads) == asked and front.connection.state == "resting")  # noqa: B023 - asked at once
+            if front.connection.paused:
+                break
+            await loop.sock_sendall(client, GET)
+            asked += 1
+        await loop.sock_sendall(client, GET)
+        await front.until(lambda: not front.connections)
+        assert len(front.heads) == asked
+
+
+@undisturbed(0.2)
 async def test_a_slow_reader_gets_all_of_it() -> None:
     async def some(front: Front, head: Head, wire: ClientResponder) -> None:
         await wire.answer(200, [TEXT], b"x" * 1_000_000)

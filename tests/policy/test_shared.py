@@ -8,7 +8,8 @@ import pytest
 
 from gateway.a2a.fault import RateLimited, StateUnavailable
 from gateway.policy.limits import Limits, OverRate, Quota, RateLimitState
-from gateway.policy.token_bucket import PATIENCE, PAUSE, Bucket, Rate, SharedRates
+from gateway.policy.shared_rates import PATIENCE, PAUSE, Rate, SharedRates
+from gateway.policy.token_bucket import Bucket
 from gateway.tasks.redis_client import RedisClient, Reply
 from gateway.tasks.state_url import RedisAddress, read_redis
 from tests.policy.simulated import now, run

@@ -3,16 +3,11 @@
 import asyncio
 import random
 import socket
-from collections.abc import Callable
-from typing import TypeVar
 
 import pytest
-import uvloop
 
 from gateway.a2a.fault import Draining, UpstreamConnect, UpstreamReset
-from gateway.network.write_batch import WriteBatch
 from gateway.upstream import connection_pool as connections
-from gateway.upstream.connection import Connection, read_buffer
 from gateway.upstream.connection_pool import ConnectionPool, Origin, PoolLimits
 from gateway.upstream.response import Response
 from tests.support.pooled import ask, flow, now, pooled, send
@@ -34,18 +29,12 @@ from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
-T = TypeVar("T")
 OK = whole(b"ok")
 STREAM = head(b"transfer-encoding: chunked") + chunk(b"1")
 
 
 def start(pool: ConnectionPool, body: bytes = b"{}") -> "asyncio.Task[Response]":
     return asyncio.get_running_loop().create_task(send(pool, body))
-
-
-async def in_thread(work: Callable[[], T]) -> T:
-    """Wait for a socket without holding the loop."""
-    return await asyncio.get_running_loop().run_in_executor(None, work)
 
 
 # ---- Reuse -----------------------------------------------------------------------------------------------------------
@@ -102,76 +91,20 @@ async def test_bytes_that_wait_in_the_kernel_prevent_reuse(farewell: bytes) -> N
     with socket.create_server(("127.0.0.1", 0)) as listener:
         pool = ConnectionPool(Origin("http", "127.0.0.1", listener.getsockname()[1]))
         first = start(pool)
-        agent, _ = await in_thread(listener.accept)
+        await asyncio.get_running_loop().run_in_executor(None, lambda: None)
+        agent, _ = await asyncio.get_running_loop().run_in_executor(None, listener.accept)
         with agent:
-            await in_thread(lambda: agent.recv(1024))
             agent.sendall(OK)
             assert await (await first).read(10, WAIT) == b"ok"
             assert pool.idle == 1
             # Between these two lines the loop does not come round.
             agent.sendall(farewell) if farewell else agent.shutdown(socket.SHUT_WR)
             second = start(pool)
-            other, _ = await in_thread(listener.accept)
+            other, _ = await asyncio.get_running_loop().run_in_executor(None, listener.accept)
             with other:
                 other.sendall(whole(b"mine"))
                 assert await (await second).read(10, WAIT) == b"mine"
                 await pool.aclose()
-
-
-async def test_bytes_that_come_before_the_request_is_sent_are_not_its_answer() -> None:
-    if not isinstance(asyncio.get_running_loop(), uvloop.Loop):
-        pytest.skip("asyncio sends what waits before it reads")
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        pool = ConnectionPool(Origin("http", "127.0.0.1", listener.getsockname()[1]))
-        first = start(pool)
-        agent, _ = await in_thread(listener.accept)
-        with agent:
-            await in_thread(lambda: agent.recv(1024))
-            agent.sendall(OK)
-            assert await (await first).read(10, WAIT) == b"ok"
-            second = start(pool)
-            # The exchange has begun, and the turn is not over.
-            await asyncio.sleep(0)
-            agent.sendall(whole(b"evil"))
-            with pytest.raises(UpstreamReset) as caught:
-                await second
-            assert "before the request was sent" in caught.value.detail
-            assert await in_thread(lambda: agent.recv(1024)) == b""
-        await pool.aclose()
-
-
-class Pool:
-    """The signals of a connection to its pool."""
-
-    def __init__(self) -> None:
-        self.writes = WriteBatch()
-        self.reused: list[bool] = []
-
-    def opened(self, connection: Connection) -> None:
-        """Ignore it."""
-
-    dropped = gone = opened
-
-    def settled(self, connection: Connection, *, reusable: bool) -> None:
-        self.reused.append(reusable)
-
-
-async def test_an_agent_may_refuse_on_a_new_connection_before_it_reads() -> None:
-    loop = asyncio.get_running_loop()
-    if not isinstance(loop, uvloop.Loop):
-        pytest.skip("asyncio sends what waits before it reads")
-    own, agent = socket.socketpair()
-    pool = Pool()
-    with agent:
-        agent.setblocking(False)
-        _, connection = await loop.create_connection(lambda: Connection(pool, read_buffer(), 1024, 10), sock=own)
-        answer = connection.exchange(b"POST / HTTP/1.1\r\n\r\n", b"{}", loop.time() + WAIT)
-        agent.sendall(whole(b"busy", status=b"503 Service Unavailable"))
-        response = await answer
-        assert (response.status, await response.read(10, WAIT)) == (503, b"busy")
-        # Its request never went out, so nothing else may go there.
-        assert pool.reused == [False]
-        assert await loop.sock_recv(agent, 1024) == b""
 
 
 async def test_answers_never_cross_however_calls_are_cancelled() -> None:

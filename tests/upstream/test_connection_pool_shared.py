@@ -130,8 +130,8 @@ async def test_a_queue_that_one_tenant_fills_has_room_for_another() -> None:
         loop = asyncio.get_running_loop()
         streams = [await stream(pool, "acme") for _ in range(2)]
         waiting = [loop.create_task(plain(pool, "acme")) for _ in range(2)]
-        await asyncio.sleep(0)
-        assert pool.waiting == 2
+        while pool.waiting < 2:  # noqa: ASYNC110 - they wait for a short time only
+            await asyncio.sleep(0)
         assert await plain(pool, "globex") == b"ok"
         assert open_ones(streams) == [True, False]
         # The place that came free is its turn, now that nobody else wants it.

@@ -2,8 +2,7 @@
 
 A write to a socket wakes the process at the other end if it sleeps, which costs the writer more than all else in the
 write. Where a turn serves several calls, that process takes the first message and sleeps again before the next one
-is ready, and is woken for each. Sent together they wake it once: with 32 calls at a time that is a quarter of the CPU
-of a call (`docs/performance.md`).
+is ready, and is woken for each. Sent together, the messages wake it once.
 """
 
 import asyncio
@@ -16,8 +15,7 @@ _SHORT: Final = 16 * 1024
 class WriteBatch:
     """Sends short writes at the end of the turn.
 
-    A connection has one write that waits, and only while its transport holds nothing. So no buffer fills with writes
-    that wait, and a peer that reads slowly is noticed in the same turn as without a batch.
+    A connection has one write that waits, and only while its transport holds nothing: waiting writes fill no buffers.
     """
 
     __slots__ = ("_waiting",)
@@ -26,7 +24,7 @@ class WriteBatch:
         self._waiting: dict[asyncio.Transport, bytes | memoryview] = {}
 
     def write(self, transport: asyncio.Transport, data: bytes | memoryview) -> None:
-        """Send data behind what was given before for this transport.
+        """Send data behind earlier writes to this transport.
 
         Before any other use of the transport, such as to close it, call `flush`.
         """
@@ -40,12 +38,8 @@ class WriteBatch:
             return
         transport.write(data)
 
-    def holds(self, transport: asyncio.Transport) -> bool:
-        """Return whether a write waits."""
-        return transport in self._waiting
-
     def flush(self, transport: asyncio.Transport) -> None:
-        """Send now what waits."""
+        """Send the waiting write now."""
         data = self._waiting.pop(transport, None)
         if data is not None and not transport.is_closing():
             transport.write(data)
