@@ -84,7 +84,7 @@ ROWS = (
         "R4",
         "it hangs or dies in a body",
         "a fault where nothing was told yet; else a cut, never a clean end",
-        (_AGENTS + "test_r4_an_agent_that_hangs_or_dies_in_a_body_is_told_whatever_had_come_of_it",),
+        (_AGENTS + "test_r4_an_agent_that_hangs_or_dies_in_a_body_is_reported_at_any_point",),
         (),
     ),
     Row(

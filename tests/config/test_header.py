@@ -141,7 +141,7 @@ OWN = {b"x-a2a-tenant", b"x-a2a-subject", b"remote-user", b"x-remote-user"}
         *("Sec-Fetch-Site", "Proxy-Status", "X-Forwarded-Host", "A2A-Anything", "Grpc-Timeout"),
     ],
 )
-def test_a_header_that_means_something_else_tells_nobody_who_calls(name: str) -> None:
+def test_a_header_with_another_meaning_cannot_name_the_caller(name: str) -> None:
     fact = f"{name!r} has a meaning of its own to agents, or on the way to them"
     assert errors(f"version: 1\ndefaults: {{ identity_headers: {{ subject: {name} }} }}\nagents: {{}}\n") == [
         ("defaults.identity_headers.subject", fact)

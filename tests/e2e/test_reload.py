@@ -205,7 +205,7 @@ async def reload_under_load(
                 }
 
 
-async def test_reloads_under_load_cost_nobody_a_call_or_a_stream(tmp_path: Path) -> None:
+async def test_reloads_under_load_cost_no_call_and_no_stream(tmp_path: Path) -> None:
     figures = await reload_under_load(tmp_path, calls=300, streams=20, turns=6, agents=20)
     assert figures["calls"] >= 300
 

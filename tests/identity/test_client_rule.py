@@ -62,7 +62,7 @@ def test_certificates_without_one_certain_client_are_refused(subjects: tuple[str
         find(*subjects)
 
 
-def test_patterns_that_no_check_has_seen_are_nobodys_where_they_cross() -> None:
+def test_names_that_fit_crossing_patterns_belong_to_no_client() -> None:
     crossing = {"a": {"uri": "spiffe://m/*/x", "tenant": "a"}, "b": {"uri": "spiffe://m/x/*", "tenant": "b"}}
     with pytest.raises(UnknownClient, match="matches several clients: a, b"):
         find("spiffe://m/x/x", clients=crossing)

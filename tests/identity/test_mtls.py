@@ -52,7 +52,7 @@ SOUND = Authority().issue(ACME, "a.test", common_names=("one",)).der
 
 
 @given(st.integers(0, len(SOUND) - 1), st.integers(0, 255))
-def test_a_certificate_with_any_byte_changed_is_read_or_nobodys(at: int, byte: int) -> None:
+def test_a_certificate_with_any_byte_changed_is_read_or_refused(at: int, byte: int) -> None:
     changed = SOUND[:at] + bytes([byte]) + SOUND[at + 1 :]
     found = read_certificate(changed)
     assert found.digest == hashlib.sha256(changed).digest()

@@ -58,7 +58,7 @@ async def test_a_certificate_says_who_calls(tmp_path: Path) -> None:
             assert gateway.metric("auth_total", method="mtls", issuer="mtls", result="ok") == number
 
 
-async def test_a_certificate_that_is_nobodys_is_refused_and_never_a_stranger(tmp_path: Path) -> None:
+async def test_a_certificate_of_no_client_is_refused_and_never_anonymous(tmp_path: Path) -> None:
     tenants = TENANTS + "  anonymous: [echo]\n"
     async with certifying(tmp_path, tenants=tenants, anonymous=True) as (site, gateway, agent):
         assert (await site.post(None)).status == 200

@@ -113,7 +113,7 @@ async def test_answers_with_anothers_ids_are_withheld_in_any_shape(shape: str) -
         {**task("mine"), "tasks": [task("T")["task"]]},
     ],
 )
-async def test_anothers_task_never_leaves_where_no_client_should_look_for_it(result: Any) -> None:
+async def test_anothers_task_is_withheld_in_unexpected_members(result: Any) -> None:
     async with outspoken() as site:
         await site.says(task("T"))
         assert (await site.says(result, "globex")).json["error"]["code"] == -32006
@@ -121,7 +121,7 @@ async def test_anothers_task_never_leaves_where_no_client_should_look_for_it(res
         assert b'"T"' not in streamed.body
 
 
-async def test_a_bare_list_of_anothers_webhooks_never_leaves_over_http_json() -> None:
+async def test_a_bare_list_of_anothers_webhooks_is_withheld_over_http_json() -> None:
     """As 0.3 lists them there."""
     body = b""
 
@@ -190,7 +190,7 @@ CONFIGS: dict[str, Any] = {
 
 
 @for_each("config", CONFIGS)
-async def test_the_webhooks_of_anothers_task_never_leave(config: str) -> None:
+async def test_webhooks_of_anothers_task_are_withheld(config: str) -> None:
     async with outspoken() as site:
         await site.says(task("T"))
         await site.says(task("U"), "globex")

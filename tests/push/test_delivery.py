@@ -191,7 +191,7 @@ async def test_a_name_without_an_address_is_tried_again() -> None:
     assert outcome == Outcome(DeliveryResult.RETRIED, "https://hooks.example has no address")
 
 
-async def test_a_certificate_of_somebody_else_is_never_sent_anything() -> None:
+async def test_a_receiver_with_an_untrusted_or_wrong_certificate_gets_nothing() -> None:
     for names, authority in ((("other.example",), None), ((HOST,), trustme.CA())):
         trusted = {} if authority is None else {"authority": authority}
         async with webhook(answers(OK), *names, **trusted) as backend:

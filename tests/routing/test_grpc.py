@@ -185,7 +185,7 @@ def test_a_tenant_that_the_file_gives_to_two_agents_is_neithers() -> None:
     assert asked(hidden, "shared").fault is HiddenConflict
 
 
-def test_a_name_that_two_agents_have_as_their_tenant_is_nobodys() -> None:
+def test_a_name_that_two_agents_have_as_their_tenant_picks_neither() -> None:
     agents = (
         agent(match("billing", "/billing")),
         agent(match("status", "/a", tenant="billing")),
@@ -268,7 +268,7 @@ def test_a_host_is_lost_as_a_path_is_and_the_name_of_the_agent_stands_for_it() -
     assert addresses == [GrpcAddress("acme"), GrpcAddress("billing"), GrpcAddress(None), GrpcAddress("t")]
 
 
-def test_a_name_that_is_nobodys_is_not_the_general_agents() -> None:
+def test_an_unknown_name_does_not_pick_the_general_agent() -> None:
     agents = (agent(match("crm", "/")), agent(match("status", "/status")))
     found = table(*agents, acme=Reach(frozenset({"crm"})))
     assert answers(found) == answers(found, "crm") == "crm"

@@ -333,7 +333,7 @@ NOTHING = [
 
 
 @for_each("target", NOTHING)
-async def test_any_other_path_is_nobodys(target: str) -> None:
+async def test_any_other_path_has_no_agent(target: str) -> None:
     async with scoped(V0_3) as (gateway, backend):
         for headers in ((), (SAYS_0_3,), (SAYS_1_0,)):
             for method, body in (("POST", said(Operation.SEND_MESSAGE, V0_3)), ("GET", None)):

@@ -67,7 +67,7 @@ async def test_agents_are_called_over_tls_and_connections_reused(authority: trus
     assert now() - stream_closed_at < 1.0
 
 
-async def test_a_certificate_of_somebody_else_is_a_failed_connect(authority: trustme.CA) -> None:
+async def test_an_untrusted_or_wrong_certificate_is_a_failed_connect(authority: trustme.CA) -> None:
     stranger = trustme.CA()
     for server_tls in (serving(stranger), serving(authority, "other.example")):
         pair = Tls(server_tls, trusting(authority))

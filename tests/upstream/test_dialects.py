@@ -165,7 +165,7 @@ def test_a_grpc_backend_has_no_other_dialect() -> None:
         (restful("GET", "/tasks/t"), GRPC_1_0),
     ],
 )
-def test_as_long_as_nobody_says_otherwise_it_speaks_as_a_client_of_grpc_or_1_0(
+def test_a_grpc_backend_without_a_card_speaks_the_clients_grpc_version_or_1_0(
     cards: Cards | None, call: Call, assumed: Dialect
 ) -> None:
     assert where(behind_grpc(cards), call) == Interface(assumed, "/")

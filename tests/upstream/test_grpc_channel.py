@@ -134,7 +134,7 @@ def serving(authority: trustme.CA, name: str) -> Any:
     return grpc.ssl_server_credentials([(leaf.private_key_pem.bytes(), chain)])
 
 
-async def test_an_agent_is_called_over_tls_where_somebody_vouches_for_it() -> None:
+async def test_an_agent_with_a_trusted_certificate_is_called_over_tls() -> None:
     authority = trustme.CA()
     roots = authority.cert_pem.bytes()
     async with grpc_agent(ECHO, tls=serving(authority, "localhost")) as agent, to(agent, roots=roots) as channel:
@@ -142,7 +142,7 @@ async def test_an_agent_is_called_over_tls_where_somebody_vouches_for_it() -> No
 
 
 @for_each("name", ["localhost", "other.example"])
-async def test_a_certificate_of_somebody_else_is_a_failed_connect(name: str) -> None:
+async def test_an_untrusted_or_wrong_certificate_is_a_failed_connect(name: str) -> None:
     authority, stranger = trustme.CA(), trustme.CA()
     tls = serving(stranger if name == "localhost" else authority, name)
     async with grpc_agent(ECHO, tls=tls) as agent, to(agent, roots=authority.cert_pem.bytes()) as channel:
