@@ -88,7 +88,7 @@ class Gateway:
         limits: The limits and their use.
         recent: The last requests of this process.
         pipeline: The order of steps that every request takes.
-        outgoing: Snapshots that were replaced and still have calls.
+        draining_snapshots: Snapshots that were replaced and still have calls.
         ledger: The store of owners; None if tasks have none.
         drains_since: Monotonic time at which draining began.
 
@@ -161,7 +161,7 @@ class Gateway:
             shares=lambda address: is_trusted(address, self.snapshot.trusted),
             over_http=over_http,
         )
-        self.outgoing = DrainingSnapshots(self._background, self.metrics.sweep)
+        self.draining_snapshots = DrainingSnapshots(self._background, self.metrics.sweep)
         self._files = FileWork()
         self.reloader: Reloader | None = None
         if origin is not None:
@@ -328,7 +328,7 @@ class Gateway:
             self._background.start("ledger", ledger.run)
         before.resources.hand_over(snapshot.resources)
         snapshot.resources.enter()
-        self.outgoing.drain(before)
+        self.draining_snapshots.drain(before)
         swap = time.perf_counter() - began
         await self.listeners.renew(certificates, config)
         if ended := await self.pipeline.reconsider():
@@ -341,7 +341,7 @@ class Gateway:
         ready = False
         try:
             snapshot.open(self._background)
-            # Between steps that each take some milliseconds with many agents, others are served.
+            # Requests are served between these steps, which take some milliseconds each with many agents.
             await asyncio.sleep(0)
             with suppress(TimeoutError):
                 async with asyncio.timeout(WARM_UP):
@@ -370,7 +370,7 @@ class Gateway:
         return await self._spread(Orders(level=level, level_since=time.monotonic()))
 
     async def drain(self) -> int:
-        """Prepare for the end, in all workers; calls are served until SIGTERM.
+        """Begin to drain, in all workers; calls are served until SIGTERM.
 
         Returns:
             The number of workers that have not confirmed it in time.
@@ -382,7 +382,7 @@ class Gateway:
         return 0 if self._worker is None else await self._worker.spread(orders)
 
     def obey(self, orders: Orders) -> None:
-        """Do what an operator has ordered from this worker or from another."""
+        """Execute an operator's order, given to this worker or to another."""
         if orders.level is not None and orders.level != log.current_level():
             log.set_level(orders.level)
             logger.warning("the log level is %s until the next start", orders.level)
@@ -456,7 +456,7 @@ class Gateway:
         self.recent.close()
         await self.listeners.aclose()
         await self._background.aclose()
-        await self.outgoing.aclose()
+        await self.draining_snapshots.aclose()
         if self._snapshot is not None:
             await self._snapshot.aclose()
         if self._push is not None:
@@ -480,7 +480,7 @@ class Gateway:
         metrics = self.metrics
         try:
             if place.kind == "sqlite" and self._state is None and config.gateway.state is None:
-                # Nobody else makes the default directory.
+                # Only the gateway creates the default directory.
                 with suppress(OSError):
                     place.path.parent.mkdir(mode=0o700, exist_ok=True)
             store = self._open_store(place)
@@ -524,7 +524,7 @@ class Gateway:
 
     @property
     def state_trouble(self) -> str:
-        """Return the reason why the ledger cannot be used, for operators; empty where none is known."""
+        """Return the reason why the ledger cannot be used, for operators; empty if it can be."""
         return "" if self.ledger is None else self.ledger.store.trouble
 
     def _samples(self) -> Iterable[Sample]:

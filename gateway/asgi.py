@@ -119,7 +119,7 @@ class GatewayApp:
         """Drain and stop: calls in progress end within `gateway.drain.timeout`."""
         gateway, self._gateway = self._gateway, None
         if gateway is not None:
-            # The server has stopped accepting, so that no balancer needs time.
+            # The server has stopped accepting, so no delay for load balancers is needed.
             await gateway.stop(asyncio.Event(), delay=0.0)
 
     async def _live(self, receive: Receive, send: Send) -> None:

@@ -57,7 +57,7 @@ def group(name: str, help: str | None = None) -> typer.Typer:  # noqa: A002 - as
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
-        # Typer's own options to install completion stand at the program, not at each of its groups.
+        # Typer's options to install completion belong to the program, not to each group.
         add_completion=help is None,
     )
 
@@ -139,13 +139,11 @@ def serve(
     admin = claim_port(ADMIN_PORT if admin_port is None else admin_port, "--admin-port")
     one = SingleAgent(agent, public, admin)
     examined = examine_own(one.configuration(), "serve --agent", os.environ)
-    # Standard output has the access log and nothing else.
+    # Standard output has the access log only.
     raise typer.Exit(process.serve_examined(examined, on_started=partial(_write_error, one.welcome(program()))))
 
 
-@app.command(
-    cls=command("check", "check gateway.yaml --strict --online", "cat gateway.yaml | a2a-gateway check - --output json")
-)
+@app.command(cls=command("check", "check gateway.yaml --strict --online", "check - --output json < gateway.yaml"))
 @takes_settings
 def check(
     file: Annotated[
@@ -173,7 +171,7 @@ def check(
     from gateway.config.outside import with_flags
     from gateway.config.yaml import LARGEST_FILE
 
-    # The report has what the online check would log.
+    # The report has the messages that the online check would log.
     logging.disable()
     path = find_file(file or config, needed=output == "text")
     text = sys.stdin.buffer.read(LARGEST_FILE + 1) if path == STANDARD_INPUT else None

@@ -7,12 +7,12 @@ from types import MappingProxyType
 import msgspec
 
 ANONYMOUS_TENANT = "anonymous"
-"""The tenant of callers that show no credential, where the configuration admits them."""
+"""The tenant of callers without a credential, if the configuration admits them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A caller and what the configuration lets it reach.
+    """A caller and its restrictions.
 
     Attributes:
         tenant: The operator's customer or team; never the A2A `tenant` field.
@@ -24,8 +24,8 @@ class Principal:
         narrowed: Agents that the API key or certificate is restricted to, or None for no restriction of its own.
         expires: Wall-clock seconds at which the credential stops being good; `math.inf` for never.
         digest: SHA-256 of the API key that was shown, in hexadecimal; empty for other methods.
-        trusted: Whether identity headers of its requests are believed.
-        on_behalf_of: The person within the tenant that such a caller names; empty for none.
+        trusted: Whether identity headers of its requests are trusted.
+        on_behalf_of: The person within the tenant that such a caller names, or empty.
         session: The session that it names; or empty.
     """
 
@@ -46,7 +46,7 @@ class Principal:
     def who(self) -> str:
         """Return the owner of tasks within the issuer: the subject, and behind a line end the one that it calls for.
 
-        Neither can hold a line end, so no subject looks like another's.
+        Neither can hold a line end, so different subjects stay different.
         """
         return f"{self.subject}\n{self.on_behalf_of}" if self.on_behalf_of else self.subject
 

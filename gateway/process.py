@@ -34,7 +34,7 @@ SWITCH_INTERVAL = 0.0001
 """Seconds after which a working thread yields the interpreter to a waiting one. With Python's own 5 ms each ready
 socket would wait that long, one after the other, while a thread reads a configuration."""
 _AT_ONCE = 3.0
-"""Seconds that a second signal leaves for the last errors to clients."""
+"""Seconds for the last errors to clients after a second signal."""
 _CLOSING = 8.0
 """Seconds to close everything after the drain; service managers kill after 10 s."""
 
@@ -68,7 +68,7 @@ async def run(
     signals.serve()
     await signals.stop.wait()
     signals.notifier.stopping()
-    # A person at a terminal has no load balancer that must be given time.
+    # Ctrl-C at a terminal needs no delay for load balancers.
     await gateway.stop(signals.at_once, delay=0.0 if signals.interactive else delay)
 
 

@@ -39,7 +39,7 @@ _TICK = 5.0
 _DEBOUNCE_MS = 1000
 """Milliseconds of changes that count as one, because a file is written in several steps."""
 _STEP_MS = 100
-"""Milliseconds between two looks for changes; each look wakes an idle process."""
+"""Milliseconds between two checks for changes; each check wakes an idle process."""
 
 logger = logging.getLogger("gateway.reload")
 
@@ -218,7 +218,7 @@ class Reloader:
             async with aclosing(_ticks(folders if written().watch else (), tick)) as ticks:
                 async for has_news in ticks:
                     poll, now = written().poll, time.monotonic()
-                    # The first tick compares too: something may have changed before the folders were watched.
+                    # The first tick compares too: files may have changed before the folders were watched.
                     is_due = not has_news and poll > 0 and now - compared >= poll
                     if not (has_news or is_due or compared == -math.inf):
                         continue
@@ -226,7 +226,7 @@ class Reloader:
                     if await asyncio.to_thread(self._has_changed):
                         await self.reload(Trigger.POLL if is_due else Trigger.WATCH)
                     if has_news or await asyncio.to_thread(self._folders) != folders:
-                        # A watched folder may have been replaced, or other files may count now.
+                        # A watched folder may have been replaced, or the set of files may have changed.
                         break
 
     def _watched(self) -> tuple[Path, ...]:
@@ -243,7 +243,7 @@ class Reloader:
         return tuple(folders)
 
     def _has_changed(self) -> bool:
-        """Return whether a file differs from what was read of it, or a failed `include:` would now succeed."""
+        """Return whether a file has changed since it was read, or a failed `include:` would now succeed."""
         stamps = self._running().stamps if self.stamps is None else self.stamps
         if any(stamp_of(file) != stamps.get(file, NOTHING) for file in self._watched()):
             return True

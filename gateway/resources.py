@@ -105,7 +105,7 @@ class Resources:
             callback()
 
     def hand_over(self, after: "Resources") -> None:
-        """Leave to the next snapshot the resources that it has taken over."""
+        """Hand over the resources that the next snapshot has taken over."""
         kept = after._held  # noqa: SLF001 - its own kind
         self._rest = tuple(held for name, held in self._held.items() if kept.get(name) is not held)
         self._held = {}

@@ -1,4 +1,4 @@
-"""Signals to end, and notifications to the service manager.
+"""Signals that end the process, and notifications to the service manager.
 
 The kernel delivers no unhandled signal to the first process of a container, so it needs a handler at any time: before
 the event loop runs, after it has ended, and when it is stuck. Log lines of the last moment may be lost.

@@ -74,17 +74,17 @@ class OpenCalls:
         self._ended = asyncio.Event()
 
     def begin(self) -> None:
-        """Count one more."""
+        """Count a call."""
         self._count += 1
 
     def end(self) -> None:
-        """Count one less."""
+        """Uncount a call."""
         self._count -= 1
         if not self._count:
             self._ended.set()
 
     async def ended(self) -> None:
-        """Wait until none is open."""
+        """Wait until no call is open."""
         while self._count:
             self._ended.clear()
             await self._ended.wait()
@@ -375,7 +375,7 @@ class DrainingSnapshots:
         return len(self._draining)
 
     def drain(self, snapshot: Snapshot) -> None:
-        """Close what `snapshot` has open, and no newer one uses, once its last call has ended."""
+        """Close the resources of `snapshot` that no newer one uses, once its last call has ended."""
         self._draining.add(snapshot)
         self._background.start("draining a configuration", partial(self._drain, snapshot))
 
@@ -391,7 +391,7 @@ class DrainingSnapshots:
         await snapshot.calls.ended()
         self._draining.discard(snapshot)
         await snapshot.aclose()
-        # Two steps that each take some milliseconds with many agents: others are served in between.
+        # Requests are served between these two steps, which take some milliseconds each with many agents.
         await asyncio.sleep(0)
         self._closed()
 

@@ -248,9 +248,9 @@ def open_tls(written: Tls | AdminTls, folder: Path, ca: Path | None = None, *, r
     """Return the TLS settings for HTTP: the certificate, and the verification of clients.
 
     Args:
-        folder: Where the paths of the certificate begin.
-        ca: The authorities of clients; None where none is asked for a certificate.
-        required: Whether a client that has none gets no connection.
+        folder: The folder of relative paths.
+        ca: The authorities of clients; None if no client certificate is requested.
+        required: Whether a client without a certificate is refused.
 
     Raises:
         ListenFailed: The certificate or the authorities cannot be used.

@@ -94,7 +94,7 @@ class Orders(NamedTuple):
     Attributes:
         level: The level of the own log; None for that of the configuration.
         level_since: When it was ordered, in seconds of the monotonic clock; the latest order wins.
-        drains: Whether the gateway prepares for its end; never taken back.
+        drains: Whether the gateway drains; never taken back.
     """
 
     level: str | None = None
@@ -102,7 +102,7 @@ class Orders(NamedTuple):
     drains: bool = False
 
     def merged(self, other: "Orders") -> "Orders":
-        """Return what both together order."""
+        """Return the combined orders."""
         newer = other if other.level_since > self.level_since else self
         return Orders(newer.level, newer.level_since, self.drains or other.drains)
 
@@ -189,7 +189,7 @@ class Worker(Process):
         self._report(orders=ordered)
 
     def follow(self, obey: Callable[[Orders], None]) -> None:
-        """Pass on the orders that hold, and those that come."""
+        """Pass on the current orders, and later ones."""
         self._obey = obey
         obey(self.state.orders)
 
@@ -269,7 +269,7 @@ class Worker(Process):
         if not self._unanswered:
             with suppress(OSError):
                 self.parent_conn.send((states, orders))
-        # Pings are counted, not seconds: in a container that was paused the supervisor stood still as well.
+        # Pings are counted, not seconds: a paused container also pauses the supervisor.
         self._unanswered += 1
         return self._unanswered > HANGS_AFTER / _PING
 
@@ -353,7 +353,7 @@ class Workers(Multiprocess):
         before, self._states = self._states, {each.pid or 0: each.state for each in self.processes}
         if self._states != before:
             self._follow()
-        # A worker that begins to serve is no news for the others, and each ping without an answer counts.
+        # Other workers need not know that a worker begins to serve, and each unanswered ping counts.
         has_news = {pid: state[1:] for pid, state in self._states.items()} != {
             pid: state[1:] for pid, state in before.items()
         }

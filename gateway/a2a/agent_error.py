@@ -1,17 +1,17 @@
 """Errors that agents answer with: read in any dialect, and written in the client's.
 
-The error is told by the first of these that the body has: the reason of A2A's `ErrorInfo`, the JSON-RPC code in the
-meaning of the agent's generation, the name in `type`, the HTTP status, which up to eight errors share (protocol §4.1).
-An `AgentError` says it in the words of 1.0.
+The first of these in the body determines the error: the reason of A2A's `ErrorInfo`, the JSON-RPC code in the meaning
+of the agent's generation, the name in `type`, the HTTP status, which up to eight errors share (protocol §4.1). An
+`AgentError` has it in the form of 1.0.
 
-An agent may write anything. Reading it costs linear time and raises nothing, and what goes on to the client is bounded:
+An agent may write anything. Reading it costs linear time and raises nothing, and text passed to the client is bounded:
 a message of `LONGEST_MESSAGE` characters, details within `MOST_DETAILS`, `LONGEST_DETAILS` and `DEEPEST_DETAIL`.
 
-1.0 has typed details (`google.rpc.Status`, AIP-193): objects with an `@type`. Agents of 0.3 have anything, and
-a2a-sdk's have pydantic's findings. Details without a type go into a `google.protobuf.Struct`.
+1.0 has typed details (`google.rpc.Status`, AIP-193): objects with an `@type`. Agents of 0.3 send any JSON, those of
+a2a-sdk pydantic's error list. Details without a type go into a `google.protobuf.Struct`.
 
-An agent that rejects a credential rejects the gateway's. Such an error is flagged (`challenges`), and is written as an
-invalid answer: passed on, it would say that the client's credential is bad. 403 passes.
+An agent that rejects a credential rejects the gateway's. Such an error is flagged (`challenges`) and written as an
+invalid answer, because the client would take it as a rejection of its own credential. 403 passes.
 """
 
 import math
@@ -53,15 +53,15 @@ _OWN_CODE = "jsonrpcCode"
 
 
 class AgentError(msgspec.Struct, frozen=True):
-    """An error of an agent's, as 1.0 says it.
+    """An error of an agent, in the form of 1.0.
 
     Attributes:
         code: The JSON-RPC code in the meaning of 1.0, or one of the agent's own.
-        reason: The word for it in A2A or JSON-RPC, or None where they have none.
+        reason: The word for it in A2A or JSON-RPC, or None if there is no such word.
         message: The text of the agent, cut; never empty.
-        details: Typed objects; that with the reason is the first.
+        details: Typed objects; the one with the reason comes first.
         http_status: The status of HTTP+JSON in 1.0, whatever the agent's was.
-        data: The `data` of an agent of an older generation, for clients of such; or `msgspec.UNSET`.
+        data: The `data` of an agent before 1.0, for clients before 1.0; or `msgspec.UNSET`.
         challenges: Whether it rejects a credential. The caller answers `UpstreamProtocol` then.
     """
 
@@ -86,7 +86,7 @@ NOT_ACCEPTED = AgentError(
     details=(error_info(INVALID_AGENT_RESPONSE),),
     http_status=502,
 )
-"""The error that a client is told instead of one that challenges."""
+"""The error that a client gets instead of one that challenges."""
 
 
 class _Members(msgspec.Struct):
@@ -127,7 +127,7 @@ def read_jsonrpc(error: bytes | msgspec.Raw, version: Version) -> AgentError | N
 
 
 def read_rest(status: int, body: bytes, version: Version) -> AgentError | None:
-    """Read the body of an HTTP+JSON error; None where it is no error of A2A: a page, or other JSON.
+    """Read the body of an HTTP+JSON error; None if it is not an A2A error: a page, or other JSON.
 
     It may have any of the shapes that agents use (protocol §4.2): `{"error": {...}}` as AIP-193 writes it;
     `{"message"}`, from agents of 0.3 alone, or from any beside a `type` or `code` that A2A knows; a problem (RFC 9457).
@@ -142,7 +142,7 @@ def read_rest(status: int, body: bytes, version: Version) -> AgentError | None:
 
 
 def read_event(data: bytes, binding: Binding, version: Version) -> AgentError | None:
-    """Read an event of a stream that is an error; None for any other."""
+    """Read an event of a stream that is an error; None for any other event."""
     outer = _open(data)
     if outer is None or not outer.error:
         return None
@@ -250,7 +250,7 @@ def write_jsonrpc(error: AgentError, *, id: bytes, version: Version) -> bytes:  
 def write_rest(error: AgentError, *, version: Version) -> tuple[int, bytes]:
     """Return the HTTP status and the body of an error, for a client of this version.
 
-    1.0 gets AIP-193; 0.3, which has no shape of its own, that with all the members for which its clients look.
+    1.0 gets AIP-193. 0.3 defines no form of its own and gets AIP-193 with all the members that its clients look for.
     """
     error = NOT_ACCEPTED if error.challenges else error
     kind = BY_CODE.get(error.code)
@@ -307,12 +307,12 @@ def take_own(details: list[Tree]) -> tuple[Tree | None, ErrorKind | None]:
 
 
 def with_own_code(code: int) -> Tree:
-    """Return the `ErrorInfo` of an error that is none of A2A's, with its code."""
+    """Return the `ErrorInfo` of an error that A2A does not define, with its code."""
     return error_info(INTERNAL_ERROR, **{_OWN_CODE: str(code)})
 
 
 def bounded(details: Iterable[Tree]) -> tuple[Tree, ...]:
-    """Return the details for which there is room, the first before the others."""
+    """Return the details that fit, the first before the others."""
     kept: list[Tree] = []
     room = LONGEST_DETAILS
     for detail in details:

@@ -1,4 +1,4 @@
-"""Read one frame of an agent's reply, whichever binding it came over, and refuse a frame that is no answer of A2A."""
+"""Read one frame of an agent's reply over any binding, and refuse a frame that is not an A2A answer."""
 
 from collections.abc import Callable
 from functools import partial
@@ -29,7 +29,7 @@ def read_answer(call: Call, frame: bytes, content_type: bytes | None) -> Progres
         content_type: As the agent wrote it.
 
     Raises:
-        UpstreamProtocol: it is no answer to the call.
+        UpstreamProtocol: it is not an answer to the call.
     """
     binding = call.dialect.binding
     if binding is Binding.GRPC:
@@ -57,7 +57,7 @@ def read_error(call: Call, frame: bytes, content_type: bytes | None) -> Progress
     """Return the progress in the body of an HTTP error status; None if it is no answer of A2A, like an error page.
 
     Raises:
-        UpstreamProtocol: a member stands twice where ids are looked for.
+        UpstreamProtocol: it has a duplicate member where ids are looked for.
     """
     refuse_crowd(frame)
     if not is_json(content_type):
@@ -75,7 +75,7 @@ def read_error(call: Call, frame: bytes, content_type: bytes | None) -> Progress
 
 
 def event_reader(call: Call) -> Callable[[bytes], Progress | None]:
-    """Return a reader of the events of one stream; it returns None for data that is no answer."""
+    """Return a reader of the events of one stream; it returns None for data that is not an answer."""
     if call.dialect.binding is Binding.JSONRPC:
         return progress.EventReader(jsonrpc.read_progress, lambda data: bytes(jsonrpc.raw_result(call, data) or b""))
     if call.dialect.binding is Binding.REST:
@@ -110,7 +110,7 @@ def _refuse_garbage(frame: bytes) -> None:
     except UNREADABLE as error:
         raise UpstreamProtocol("the agent's answer is no JSON") from error
     if frame.lstrip()[:1] == b"{":
-        # An object that `read_bare` refused; a text or a number names nobody's task.
+        # An object that `read_bare` refused; a text or a number names no task.
         raise UpstreamProtocol(_TWO_WAYS, detail="a member stands twice")
 
 

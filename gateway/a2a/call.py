@@ -22,7 +22,7 @@ class HeadCache(Protocol):
     """The cache that the pipeline keeps with a head."""
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Drop all entries."""
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class Head(msgspec.Struct, frozen=True):
         grpc: The method that is called over gRPC, or None for any other binding.
         certificate: The client certificate of the connection, where one was requested.
         http_version: The version of HTTP that the client speaks; empty over stdio.
-        timeout: Seconds that the client gave the call when it arrived, or None; only gRPC tells.
+        timeout: The client's deadline in seconds when the call arrived, or None; gRPC only.
     """
 
     method: str
@@ -62,11 +62,11 @@ class Head(msgspec.Struct, frozen=True):
             force_setattr(self, "values", dict(self.headers))
 
     def remember(self, cache: HeadCache) -> None:
-        """Keep what the pipeline remembers."""
+        """Set the cache of the pipeline."""
         force_setattr(self, "cache", cache)
 
     def forget(self) -> None:
-        """Let go of the headers and of the cache: nobody looks at them again."""
+        """Drop the headers and the cache, which are not used again."""
         if self.cache is not None:
             self.cache.clear()
         force_setattr(self, "headers", ())
@@ -104,7 +104,7 @@ class Call(msgspec.Struct, frozen=True):
         params: The parameters that were read from the body; the tenant is replaced by them.
         verb: The HTTP method for the agent over HTTP+JSON; empty for the client's own.
         versioned: Whether the generation is certain: a header names it, or the binding has only one.
-        addressed: Whether the tenant is only the agent's name, by which gRPC clients find it; agents are not told.
+        addressed: Whether the tenant is only the agent's name, by which gRPC clients find it; it is not sent to agents.
     """
 
     operation: Operation
@@ -131,7 +131,7 @@ class Call(msgspec.Struct, frozen=True):
 
     @property
     def is_open(self) -> bool:
-        """Return whether only a method name of 0.3 tells the generation; the client may then mean objects of 1.0."""
+        """Return whether only a method name of 0.3 shows the version; the client may then send objects of 1.0."""
         return not self.versioned and self.dialect.version is Version.V0_3
 
     def forget(self) -> None:
@@ -147,10 +147,10 @@ MOST_REFERENCED_TASKS = 1_000
 
 
 class Webhook(msgspec.Struct, frozen=True):
-    """A push configuration that a call sets, or that a send brings along.
+    """A push configuration that a call sets, or that is part of a send.
 
     Attributes:
-        url: Empty if it has none; `ReferencedIds.webhooks` has no such one.
+        url: Empty if it has none; then it is not in `ReferencedIds.webhooks`.
         token: Whether it has a token or credentials.
     """
 
@@ -163,8 +163,8 @@ class ReferencedIds(msgspec.Struct, frozen=True):
 
     Attributes:
         tasks: Each task once; the one that the call is about first, if there is one.
-        references: Those of `tasks` that stand only among the references of a message, or in a push configuration that
-            a send brings along.
+        references: Those of `tasks` that are named only by the references of a message, or by the push configuration of
+            a send.
         context: The one context, or None.
         webhooks: The push configurations that have a URL.
         tokens: Whether a push configuration has a token or an authentication, and no URL.

@@ -10,7 +10,7 @@ Members, by version:
 
 The URL of a gRPC interface is what its clients dial, most often a bare `host:port`.
 
-A card is another party's text. Nothing in it is dialled or fetched: of an interface's URL only the path counts.
+A card is untrusted text. No URL in it is dialled or fetched: of an interface's URL only the path is used.
 """
 
 import re
@@ -28,12 +28,12 @@ from gateway.a2a.paths import is_opaque
 MAX_CARD = 256 * 1024
 """Longest card in bytes by default, read or served."""
 MAX_INTERFACES = 100
-"""Interfaces of each list that are looked at; the rest is cut off."""
+"""Interfaces of each list that are read; the others are ignored."""
 
 _MAX_URL = 2048
 _MAX_SERVICE = 256
 
-# Members since 0.2.0: a card with one of these is no 0.1 card, whatever else it says.
+# Members since 0.2.0: a card with one of these is not a 0.1 card.
 _LATER_THAN_0_1 = (
     "supportedInterfaces",
     "protocolVersion",
@@ -82,7 +82,7 @@ class CardInterface:
     """One way to call an agent, as its card offers it.
 
     Attributes:
-        url: As the card writes it; see `dial_path` for what may be done with it.
+        url: As the card writes it; `dial_path` returns its usable part.
         tenant: The value that the agent wants in the A2A `tenant` field, or None; of the scoped service its scope.
         service: The service of gRPC that is called in place of 0.3's own, by its `transportOptions`; or None.
     """
@@ -122,8 +122,8 @@ def parse_card(raw: bytes, *, longest: int = MAX_CARD, wrong: list[str] | None =
 def mended(card: Tree) -> tuple[Tree, tuple[str, ...]]:
     """Return a card of any version without the members of a wrong type, and the mistakes in them.
 
-    An entry of a list goes with a member that it cannot do without; an interface goes with any, since without its
-    tenant or its version it would be another one. Only `_MOST_WRONG` places are named. Never raises.
+    An entry of a list is dropped if a required member is wrong. An interface is dropped for any wrong member, because
+    without its tenant or version it would be another interface. Only `_MOST_WRONG` places are named. Never raises.
     """
     wrong: list[str] = []
     if card.get("name") is None:
@@ -225,7 +225,7 @@ def _mended(value: Any, shape: _Shape, at: str, wrong: list[str]) -> Any:  # noq
     if shape.kind is list:
         every = (_mended(each, shape.shape, f"{at}[{number}]", wrong) for number, each in enumerate(value))
         return [each for each in every if each is not None]
-    # By their number: names are the agent's text, which no log needs.
+    # By their number: names are text of the agent, which logs should not hold.
     kept = [_mended(each, shape.shape, f"{at}[{number}]", wrong) for number, each in enumerate(value.values())]
     return {name: each for name, each in zip(value, kept, strict=True) if each is not None}
 
@@ -335,9 +335,9 @@ def dial_path(interface_url: str, backend_url: str, public_url: str | None) -> s
 
     - where the URL is unusable: no plain http(s) URL, userinfo, query, fragment, unclean segments;
     - where it is the gateway's, since then the agent advertises what clients see. An agent on the gateway's origin is
-      told apart by the path;
-    - where the backend has a path of its own and the card gives one that is not below it. Behind a path of its own an
-      agent may share its origin, and none may send its callers, with its credentials, to a neighbour.
+      recognised by its path;
+    - where the backend has a path of its own and the card gives one that is not below it. An agent with a path may
+      share its origin with others, and must not redirect its callers and credentials to them.
     """
     own = _PATH_OF_ANY.match(backend_url)
     fallback = (own["path"] if own else "") or "/"
@@ -358,7 +358,7 @@ def _is_below(path: str, other: str) -> bool:
 
 
 def is_clean_path(path: str) -> bool:
-    """Return whether all readers see the same segments: none empty, climbing, hidden or split (safety.md T10)."""
+    """Return whether all readers see the same segments: none is empty, `..`, hidden or split (safety.md T10)."""
     if _CLEAN_PATH.fullmatch(path) is None or any(segment in {".", ".."} for segment in path.split("/")):
         return False
     try:
@@ -392,7 +392,7 @@ _GRPC_0_3 = Dialect(Binding.GRPC, Version.V0_3)
 def _grpc_options(card: Tree) -> tuple[str | None, str | None]:
     """Return the scope and the service of gRPC that a card of 0.3 names in `transportOptions` (A2A issue 1148).
 
-    What is of a wrong type counts as not said. A scope without a service means the scoped one.
+    Members of a wrong type count as missing. A scope without a service means the scoped service.
     """
     options = card.get("transportOptions")
     ours = options.get(Binding.GRPC.value) if isinstance(options, dict) else None
@@ -407,7 +407,7 @@ def _grpc_options(card: Tree) -> tuple[str | None, str | None]:
 
 
 def _legacy_generation(card: Tree) -> Version:
-    # pydantic writes absent members as null, so a null is no sign of a later generation.
+    # pydantic writes absent members as null, so a null does not show a later version.
     later = any(card.get(member) is not None for member in _LATER_THAN_0_1)
     return Version.V0_1 if isinstance(card.get("authentication"), dict) and not later else Version.V0_3
 

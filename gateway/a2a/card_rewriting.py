@@ -8,10 +8,10 @@ The *edition* of a card is the set of versions whose members it has. At `agent-c
 At `agent.json` it is `OLD`: the members of 0.2 and 0.3, with the authentication of 0.1 beside them. In an answer it
 follows the caller's dialect.
 
-A client of gRPC has no path to write, so most agents are picked by a tenant. An interface of 1.0 states it. Calls of
-0.3 have a place for it only in the scoped service that was proposed (A2A issue 1148). Other clients would
-call the plain one in vain. So this service is an entry of the member that was proposed with it, which other clients
-ignore, and no interface of 0.3:
+A client of gRPC cannot send a path, so most agents are selected by a tenant. An interface of 1.0 states it. Calls of
+0.3 have a field for it only in the proposed scoped service (A2A issue 1148); calls of the plain service would not reach
+the agent. So the scoped service is listed in the proposed member, which other clients ignore, and not as an interface
+of 0.3:
 
     "transportOptions": {"GRPC": {"service": "a2a.v1.ScopedA2AService", "scope": "acme", "url": "gw.example:443"}}
 
@@ -163,7 +163,7 @@ def rebuild(sanitized: SanitizedCard, served: Served, edition: Edition = DUAL) -
     if sanitized.icon_url is not None:
         tree["iconUrl"] = sanitized.icon_url
     if edition.legacy:
-        # Clients of 0.1, and those of 0.2 that know no transports, post JSON-RPC to `url` whatever stands beside it.
+        # Clients of 0.1, and those of 0.2 that know no transports, always post JSON-RPC to `url`.
         tree |= _legacy_interfaces(_jsonrpc_first(legacy) if edition.ancient else legacy)
         if edition.typed:
             tree |= _transport_options(legacy)
@@ -176,7 +176,7 @@ def encode_card(card: Tree, *, longest: int = MAX_CARD) -> bytes:
     """Encode a card, the same card always to the same bytes.
 
     Raises:
-        CardInvalid: they are more than `longest`, or there are none.
+        CardInvalid: they are more than `longest`, or the card cannot be encoded.
     """
     try:
         encoded = msgspec.json.encode(card)
@@ -207,7 +207,7 @@ def _modern_interface(interface: ServedInterface) -> Tree:
 
 
 def _legacy_interfaces(interfaces: list[ServedInterface]) -> Tree:
-    # A card of 0.3 must have a `url`, so where there is nothing else it is where the scoped service answers.
+    # A card of 0.3 must have a `url`; without another interface it is the URL of the scoped service.
     first, *others = [each for each in interfaces if not each.scoped] or interfaces[:1]
     tree: Tree = {
         "url": first.url,
@@ -275,7 +275,8 @@ def _alternatives(schemes: dict[str, Tree], scopes: tuple[str, ...], edition: Ed
     if edition.modern:
         tree["securityRequirements"] = [{"schemes": {name: found}} for name, found in in_proto.items()]
     if edition.typed:
-        # No spelling of these suits all readers: ProtoJSON's `schemes` is no list, and Python's SDK refuses the card.
+        # No spelling of these suits all readers: ProtoJSON's `schemes` is not a list, and Python's SDK refuses the
+        # card.
         tree["security"] = [{name: found} for name, found in needed.items()]
     elif edition.legacy:
         tree["security"] = [{"schemes": {name: found}} for name, found in in_proto.items()]
@@ -283,7 +284,7 @@ def _alternatives(schemes: dict[str, Tree], scopes: tuple[str, ...], edition: Ed
 
 
 def _of_issuers(served: Served, edition: Edition) -> dict[str, Tree]:
-    """Return the schemes of the issuers, by name: how a token is asked for, and where it all is written."""
+    """Return the schemes of the issuers, by name: the OAuth flow, and the discovery document."""
     schemes: dict[str, Tree] = {}
     for number, issuer in enumerate(served.issuers, 1):
         suffix = "" if number == 1 else f"_{number}"
@@ -298,7 +299,7 @@ def _of_issuers(served: Served, edition: Edition) -> dict[str, Tree]:
 
 
 def _flows(issuer: TokenIssuer, scopes: tuple[str, ...]) -> Tree:
-    """Return one flow, for the messages of 1.0 and 0.3 have room for one (protocol §8.2)."""
+    """Return one flow, because the messages of 1.0 and 0.3 hold only one (protocol §8.2)."""
     named = dict.fromkeys(scopes, "required by this agent")
     if not issuer.token_url:
         return {}

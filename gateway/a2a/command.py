@@ -1,8 +1,8 @@
 """Agents that are commands (A2A issue 1074): read the command line that an operator's card names.
 
 The proposal writes the command line into the `url` of an interface called `stdio`. It is text for a shell; here it is
-split as a shell would and nothing more: no variable is filled in, nothing is piped, redirected or chained. Only a card
-that the operator wrote down may name one; in a fetched card it means nothing.
+only split as a shell would: variables, pipes, redirections and chains are not interpreted. Only a card in a file of the
+operator may name a command; in a fetched card it is ignored.
 """
 
 import re
@@ -15,7 +15,7 @@ from gateway.a2a.dialect import Binding, Version, parse_version
 from gateway.a2a.json import Tree
 
 URL = "stdio:"
-"""The URL of an agent on stdio in a card; nobody dials it."""
+"""The URL of an agent on stdio in a card; it is never dialled."""
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _SHELL = re.compile(r"[|&;<>`]|\$[({A-Za-z_]")
@@ -41,7 +41,7 @@ class CommandLine:
 
 
 def split_command(text: str) -> CommandLine:
-    """Split a command line as a shell would, and do nothing else that a shell does.
+    """Split a command line as a shell would, without any other interpretation.
 
     Raises:
         NoCommand: there is none in it.
@@ -75,7 +75,7 @@ def command_of(card: Tree) -> CommandLine:
 def generations(card: Tree) -> tuple[Version, ...]:
     """Return the versions of an agent on stdio, in the order of its card; empty where it states none.
 
-    Those of its `stdio` interfaces count, else those of JSON-RPC: many an agent shows the card that it has for HTTP.
+    Those of its `stdio` interfaces count, else those of JSON-RPC, because many agents show their card for HTTP.
     """
     versions = [parse_version(text) for _url, text in _on_stdio(card)]
     if not any(versions):
@@ -86,7 +86,7 @@ def generations(card: Tree) -> tuple[Version, ...]:
 def behind_pipe(card: Tree, versions: tuple[Version, ...]) -> Tree:
     """Return the card with the pipe as its only interface, in these versions, without the command.
 
-    Over the pipe goes JSON-RPC, and so the card says.
+    The card says JSON-RPC, which is what the pipe carries.
     """
     kept = {name: value for name, value in card.items() if name not in _PLACES}
     interfaces = [

@@ -51,7 +51,7 @@ class Dialect(msgspec.Struct, frozen=True):
 
 
 def parse_version(text: str) -> Version | None:
-    """Return the generation that a version string names, or None for one that this gateway does not know.
+    """Return the generation that a version string names, or None if it is unknown.
 
     A patch number is ignored and 0.2.x is the 0.3 dialect (1.0 §3.6: Major.Minor alone negotiates).
     """

@@ -26,7 +26,7 @@ class ErrorKind(msgspec.Struct, frozen=True):
     """One error of the protocol, or of JSON-RPC or HTTP under it.
 
     Attributes:
-        name: As 0.3 writes it into `type`, and SDKs call their exceptions.
+        name: As 0.3 writes it into `type`, and SDKs name their exceptions.
         reason: The word of its `google.rpc.ErrorInfo`, or None where no generation has one.
         code: The JSON-RPC code in 1.0.
         http_status: The status of HTTP+JSON in 1.0.
@@ -108,20 +108,25 @@ RATE_LIMIT_EXCEEDED = ErrorKind(
 RESOURCE_UNAVAILABLE = ErrorKind(
     "ResourceUnavailableError", None, -31503, 503, "UNAVAILABLE", "Resource unavailable", code_0_1=-32011)
 
-KINDS = (
+KINDS_1_0 = (
     TASK_NOT_FOUND, TASK_NOT_CANCELABLE, PUSH_NOTIFICATION_NOT_SUPPORTED, UNSUPPORTED_OPERATION,
     CONTENT_TYPE_NOT_SUPPORTED, INVALID_AGENT_RESPONSE, EXTENDED_AGENT_CARD_NOT_CONFIGURED, EXTENSION_SUPPORT_REQUIRED,
     VERSION_NOT_SUPPORTED, PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR,
-    UNAUTHENTICATED, UNAUTHORIZED, BODY_TOO_LARGE, RATE_LIMIT_EXCEEDED, RESOURCE_UNAVAILABLE,
+)
+KINDS = (
+    *KINDS_1_0, UNAUTHENTICATED, UNAUTHORIZED, BODY_TOO_LARGE, RATE_LIMIT_EXCEEDED, RESOURCE_UNAVAILABLE,
 )
 # fmt: on
 BY_CODE = {kind.code: kind for kind in KINDS}
 BY_REASON = {kind.reason: kind for kind in KINDS if kind.reason is not None}
 
+STREAMING_NOT_SUPPORTED_0_1 = -32006
+INVALID_TASK_STATE_0_1 = -32009
+"""A message to a task that has ended."""
 CODES_OF_0_1 = {
-    # StreamingNotSupported and InvalidTaskState (a message to a task that has ended): 1.0 says the same of both.
-    -32006: UNSUPPORTED_OPERATION,
-    -32009: UNSUPPORTED_OPERATION,
+    # 1.0 says the same of both.
+    STREAMING_NOT_SUPPORTED_0_1: UNSUPPORTED_OPERATION,
+    INVALID_TASK_STATE_0_1: UNSUPPORTED_OPERATION,
     # AuthenticationRequired, AuthorizationFailed.
     -32007: UNAUTHENTICATED,
     -32008: UNAUTHORIZED,
@@ -130,7 +135,7 @@ CODES_OF_0_1 = {
 }
 """The codes to which later generations gave other meanings, as 0.1 means them."""
 
-# Some agents take codes from HTTP. Those about credentials must not pass for the gateway's own.
+# Some agents use HTTP statuses as codes. Those about credentials must not look like the gateway's own.
 _CODES_OF_HTTP = {401: UNAUTHENTICATED, 403: UNAUTHORIZED, 407: UNAUTHENTICATED}
 
 _BY_HTTP_STATUS = {
@@ -146,7 +151,7 @@ _BY_HTTP_STATUS = {
     502: INVALID_AGENT_RESPONSE,
     503: RESOURCE_UNAVAILABLE,
 }
-"""The likely error where only an HTTP status is known; 400 and 500 mean nothing of their own."""
+"""The likely error if only an HTTP status is known; 400 and 500 are too general."""
 
 _BY_GRPC_STATUS = {
     "FAILED_PRECONDITION": UNSUPPORTED_OPERATION,
@@ -234,10 +239,11 @@ class Fault(Exception):  # noqa: N818 - the word of the design; each subclass is
 
     Attributes:
         reason: The word in metrics, logs and details.
-        rpc_status: The HTTP status of the JSON-RPC envelope: 200 but where HTTP machinery acts on it.
+        rpc_status: The HTTP status of the JSON-RPC envelope: 200, except for statuses that HTTP machinery acts on.
         code_0_1: The code for clients of 0.1, where it is not that of the row.
         shown: The reason that callers are told, where `reason` would reveal something to them.
         a2a_reason: The reason word of the protocol, for errors that it defines.
+        words: The message of refusals that must look alike, or empty.
         message: For the client: what was wrong, what would be right.
         detail: For the log only.
         retry_after: Seconds after which the client may try again, or None.
@@ -256,6 +262,7 @@ class Fault(Exception):  # noqa: N818 - the word of the design; each subclass is
     code_0_1: ClassVar[int | None] = None
     shown: ClassVar[str | None] = None
     a2a_reason: ClassVar[str | None] = None
+    words: ClassVar[str] = ""
 
     def __init_subclass__(cls, *, error: ErrorKind | None = None, **own: str | int | None) -> None:
         """Set the attributes of a subclass.
@@ -265,7 +272,7 @@ class Fault(Exception):  # noqa: N818 - the word of the design; each subclass is
             own: The other attributes, by name; they replace those of the row.
         """
         if error is not None:
-            in_1_0 = error.code < -32000
+            in_1_0 = error in KINDS_1_0
             cls.rpc_code = error.code
             cls.http_status = error.http_status
             cls.grpc_status = error.grpc_status
@@ -304,7 +311,7 @@ class Fault(Exception):  # noqa: N818 - the word of the design; each subclass is
         """Return the typed details (AIP-193); the `ErrorInfo` of the protocol is first, because SDKs look for it."""
         reasons = [] if self.a2a_reason is None else [(self.a2a_reason, A2A_DOMAIN)]
         if not isinstance(self, TaskNotFound):
-            # A foreign task and a missing one look alike to the byte, so that answer is the protocol's alone.
+            # A foreign task and a missing one get the same bytes, so that answer has the protocol's entry only.
             reasons.append(((self.shown or self.reason).upper(), GATEWAY_DOMAIN))
         entries: list[dict[str, Any]] = [
             {"@type": ERROR_INFO, "reason": reason, "domain": domain, "metadata": {"requestId": request_id}}
@@ -328,7 +335,7 @@ class BadRequest(Fault, error=INVALID_REQUEST, reason="bad_request", outcome="cl
 
 
 class ParseFailed(BadRequest, error=PARSE_ERROR):
-    """The body is no JSON."""
+    """The body is not JSON."""
 
 
 class MethodNotFound(BadRequest, error=METHOD_NOT_FOUND):
@@ -352,7 +359,7 @@ class EncodedBody(BadRequest, rpc_status=415, http_status=415, a2a_reason=None):
 
 
 class ContentTypeUnsupported(BadRequest, error=CONTENT_TYPE_NOT_SUPPORTED, rpc_status=415, http_status=415):
-    """The Content-Type of the request body is no JSON."""
+    """The Content-Type of the request body is not JSON."""
 
 
 class BodyTooSlow(BadRequest, rpc_status=408, http_status=408, a2a_reason=None):
@@ -381,12 +388,18 @@ class TaskNotFound(Fault, error=TASK_NOT_FOUND, reason="task_not_owned", outcome
 
 
 class NoRoute(
-    Fault, reason="no_route", outcome="denied", rpc_code=INVALID_PARAMS.code, http_status=404, grpc_status="NOT_FOUND"
+    Fault,
+    reason="no_route",
+    outcome="denied",
+    rpc_code=INVALID_PARAMS.code,
+    http_status=404,
+    grpc_status="NOT_FOUND",
+    words="no agent here answers this request",
 ):
     """The endpoint exists, but no agent there answers what was asked."""
 
 
-class NoEndpoint(NoRoute, rpc_code=-31404, rpc_status=404):
+class NoEndpoint(NoRoute, rpc_code=-31404, rpc_status=404, words="there is nothing here"):
     """The path is no endpoint, or one where the caller may reach nothing: the two look alike."""
 
 
@@ -406,18 +419,26 @@ class HiddenConflict(NoRoute, reason="route_conflict", shown="no_route"):
     """A conflict with an agent the caller may not know; to callers it looks like `no_route`."""
 
 
-class NotAdmitted(Fault, error=UNAUTHORIZED, reason="tenant_denied", outcome="denied"):
+class NotAdmitted(
+    Fault, error=UNAUTHORIZED, reason="tenant_denied", outcome="denied", words="this tenant is not admitted"
+):
     """The caller's tenant is not admitted at all."""
 
 
-class InsufficientScope(Fault, error=UNAUTHORIZED, reason="insufficient_scope", outcome="denied"):
+class InsufficientScope(
+    Fault,
+    error=UNAUTHORIZED,
+    reason="insufficient_scope",
+    outcome="denied",
+    words="this agent requires a scope, role or claim that the credential does not have",
+):
     """The caller's tenant may call the agent, but its token lacks a scope, role or claim that the agent requires."""
 
 
 # ---- Credentials ---------------------------------------------------------------------------------------------------
 
 
-class AuthMissing(Fault, error=UNAUTHENTICATED, reason="auth_missing", outcome="denied"):
+class AuthMissing(Fault, error=UNAUTHENTICATED, reason="auth_missing", outcome="denied", words="show a credential"):
     """No credential, where one is needed."""
 
 
@@ -549,7 +570,7 @@ class UpstreamBusy(UpstreamProtocol, rpc_status=503, http_status=503, grpc_statu
 class ClientGone(
     Fault, reason="client_gone", outcome="client_gone", rpc_status=499, http_status=499, grpc_status="CANCELLED"
 ):
-    """The client left; nobody reads this."""
+    """The client left before the answer."""
 
 
 OUTCOMES = (

@@ -57,7 +57,7 @@ _ONCE = frozenset(
         b"traceparent", b"x-accel-buffering", b"x-api-key",
     }
 )  # fmt: skip
-"""Headers that are no lists (RFC 9110 §5.3): two servers may pick different ones of two."""
+"""Headers that are not lists (RFC 9110 §5.3): of two values, servers may pick different ones."""
 _NONE_OF_IT = re.compile(rb"(?:^|;)\s*[qQ]=0(?:\.0*)?\s*(?:;|$)")
 _DECIDING = b"a2a-version"
 
@@ -66,7 +66,7 @@ def refuse_ambiguous(headers: Sequence[tuple[bytes, bytes]]) -> None:
     """Refuse headers that two servers could read in two ways.
 
     Raises:
-        BadRequest: one that is no list stands twice, there are two credentials, or `Connection` would remove
+        BadRequest: one that is not a list is repeated, there are two credentials, or `Connection` would remove
             `A2A-Version`.
     """
     names = {name for name, _ in headers}
@@ -86,8 +86,8 @@ def refuse_ambiguous(headers: Sequence[tuple[bytes, bytes]]) -> None:
 def pass_on(headers: Iterable[tuple[bytes, bytes]], allowed: frozenset[bytes]) -> Pairs:
     """Return the pairs whose name is allowed, in order, without those that `Connection` makes hop-by-hop.
 
-    Of several headers that are no list the first passes, which is the one that was evaluated. An invalid `traceparent`
-    does not pass, nor a `tracestate` without one (W3C Trace Context §3.3, §4.3).
+    If a header that is not a list is repeated, the first value passes, which is the one that was evaluated. An invalid
+    `traceparent` does not pass, nor a `tracestate` without one (W3C Trace Context §3.3, §4.3).
     """
     kept = [(name, value) for name, value in headers if name in allowed and _VALUE.fullmatch(value) is not None]
     if len(dict(kept)) != len(kept):
@@ -104,7 +104,7 @@ def pass_on(headers: Iterable[tuple[bytes, bytes]], allowed: frozenset[bytes]) -
 
 
 def without_parent(headers: Pairs) -> Pairs:
-    """Return headers without `traceparent`, in whose place the gateway writes that of its own span."""
+    """Return headers without `traceparent`, which the gateway replaces by that of its own span."""
     return [pair for pair in headers if pair[0] != b"traceparent"]
 
 

@@ -1,11 +1,11 @@
 """The task and context ids that a call names, in whichever binding: found, and replaced by others.
 
-An agent gives any task to every caller that names it, and agents differ in where they look. So every place counts that
-any version has for an id, in both spellings of ProtoJSON, and every place where a hand-written agent may look: beside
-the message of a send, or in the query of a JSON-RPC request.
+An agent gives any task to every caller that names it, and agents differ in the places that they read. So ids are read
+from every place that any version defines, in both spellings of ProtoJSON, and from every place that a hand-written
+agent may read: beside the message of a send, or in the query of a JSON-RPC request.
 
-Free content is never searched: parts, `data` and `metadata`, but for the references that the gateway itself keeps in
-the metadata of 0.1. Where ids stand in the parameters of a call, as JSON has them:
+Free content is never searched: parts, `data` and `metadata`, except for the references that the gateway itself keeps in
+the metadata of 0.1. The places of ids in the parameters of a call, as JSON has them:
 
     taskId, task_id; id                     all operations, unless `id` is a push configuration's own
     contextId, context_id                   all operations
@@ -56,12 +56,12 @@ from gateway.a2a.versions.v0_1 import KEPT_OF_MESSAGES
 
 
 def referenced_ids(call: Call) -> ReferencedIds:
-    """Return what a call names, be it a client's or one that the gateway has written for an agent.
+    """Return the ids that a call names, whether a client or the gateway wrote it.
 
     Raises:
         BadParams: an id or a URL is of a wrong type, two places name two contexts, one member has two spellings, or
             the call names more than `MOST_REFERENCED_TASKS` tasks.
-        DuplicateKey: a member stands twice where an id is looked for.
+        DuplicateKey: a duplicate member where ids are looked for.
     """
     binding, operation = call.dialect.binding, call.operation
     if binding is Binding.GRPC:
@@ -69,7 +69,7 @@ def referenced_ids(call: Call) -> ReferencedIds:
         return found
     params = _parameters(call)
     members, message, is_read = params.members, params.message, call.params is not NO_PARAMS
-    # Over HTTP+JSON the query says no more than the path, or holds the context of a list.
+    # Over HTTP+JSON the query repeats the path, or holds the context of a list.
     is_plain = not call.query or binding is Binding.REST
     # Nearly all calls return here: they name nothing, or only the task that they are about.
     if operation.sends:
@@ -94,7 +94,7 @@ def _parameters(call: Call) -> Parameters:
 
 
 def _context_places(params: Parameters) -> list[tuple[Way, str]]:
-    """Return where parameters name their context, with empty members of another spelling; none if they name none."""
+    """Return the places that name the context, with empty members of another spelling; empty if there is no context."""
     places: list[tuple[Way, str]] = [((), name) for name in _CONTEXTS if name in params.members]
     if params.message:
         way = way_to_message(params)
@@ -104,7 +104,7 @@ def _context_places(params: Parameters) -> list[tuple[Way, str]]:
 
 
 def _task_places(params: Parameters, task: str) -> list[tuple[Way, str]]:
-    """Return where parameters name this task, but for references and resource names."""
+    """Return the places that name this task, except references and resource names."""
     places: list[tuple[Way, str]] = [((), name) for name in ("id", *_TASK) if _says(params.members, name, task)]
     if params.message:
         way = way_to_message(params)
@@ -113,13 +113,13 @@ def _task_places(params: Parameters, task: str) -> list[tuple[Way, str]]:
 
 
 def _search(call: Call, params: Parameters) -> ReferencedIds:
-    """Return what a call names in any place."""
+    """Return the ids that a call names in any place."""
     operation, members, message = call.operation, params.members, params.message
     rest = call.dialect.binding is Binding.REST
     about, context = (call.task_id, call.context_id) if call.params is not NO_PARAMS else _about(call, params)
     tasks, queried = [about, *_texts_of(message, _TASK), *_texts_of(members, _TASK)], None
     if call.query and not rest:
-        # Where no agent should look for them.
+        # Places that no agent should read.
         queried = query_value(call.query, *_CONTEXT)
         tasks.append(query_value(call.query, *_TASK))
         tasks += _of_resources(query_value(call.query, name) for name in ("name", "parent"))
@@ -182,7 +182,7 @@ def _ids_of(members: Members, *names: str) -> list[str]:
 
 
 def _kept_references(metadata: msgspec.Raw) -> list[str]:
-    """Return the references that 0.1 keeps in the metadata; anything else under their name is no reference."""
+    """Return the references that 0.1 keeps in the metadata; values of another type are ignored."""
     try:
         return _ids.decode(decode_members(metadata)[_KEPT_REFERENCES]) or []
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
@@ -232,7 +232,7 @@ def with_context(call: Call, context: str) -> Call:
     """Return the call with another context in every place that names one; a call that names none is unchanged.
 
     Raises:
-        BadParams, DuplicateKey: as `ids.referenced_ids`, of a body that nobody has read yet.
+        BadParams, DuplicateKey: as `ids.referenced_ids`, of a body that was not read yet.
     """
     if call.dialect.binding is Binding.GRPC:
         body = grpc_binding().with_context(call, context)
@@ -250,7 +250,7 @@ def with_task(call: Call, task: str) -> Call:
     """Return the call with another task, where the client has made its id: over JSON-RPC, as 0.1 has it.
 
     Raises:
-        ValueError: it is about none, or of another binding.
+        ValueError: it names no task, or is of another binding.
         BadParams, DuplicateKey: as `with_context`.
     """
     named = referenced_ids(call)
@@ -264,7 +264,7 @@ def with_task(call: Call, task: str) -> Call:
 def without(
     data: bytes, prefix: bytes, binding: Binding, *, version: Version, operation: Operation, event: bool
 ) -> bytes:
-    """Return a frame of an agent's with a prefix removed from all its strings; the same object where it has none.
+    """Return an agent's frame with a prefix removed from all its strings; the same object if it has no prefix.
 
     Args:
         data: JSON, or a message of gRPC without what frames it.
@@ -273,7 +273,7 @@ def without(
         event: Whether the frame is one event of a stream.
 
     Raises:
-        UpstreamProtocol: it is no message of gRPC that answers this.
+        UpstreamProtocol: it is not a gRPC message of this operation.
     """
     if prefix not in data:
         return data

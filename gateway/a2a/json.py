@@ -1,10 +1,10 @@
 """The one strict JSON reader: documents peeked at, values read whole, members replaced.
 
-A routing decision is made on one reading, so a document that two parsers could read in two ways is refused: a member
-that stands twice (most parsers keep the last, some the first), a routing member in another spelling (Go's parser
-ignores case, others accept `task-id`), or a name that some parsers cut or treat as special. The check covers the
-objects that are opened here, never metadata or data. All of a client's body is strict JSON (RFC 8259) in UTF-8 within
-`BodyBounds`, without numbers beyond a double.
+A routing decision is made on one reading, so a document that two parsers could read in two ways is refused: a duplicate
+member (most parsers keep the last, some the first), a routing member in another spelling (Go's parser ignores case,
+others accept `task-id`), or a name that some parsers cut or treat as special. The check covers the objects that are
+opened here, never metadata or data. All of a client's body is strict JSON (RFC 8259) in UTF-8 within `BodyBounds`,
+without numbers beyond a double.
 
 Bounds are measured before anything is built (safety H10), on the skeleton of the document: each string reduced to one
 quote, so that no bracket, colon or digit inside a string counts. A document that is not valid JSON is refused by the
@@ -30,10 +30,10 @@ Tree: TypeAlias = dict[str, Any]
 """A JSON object as Python values: dict, list, str, int, float, bool, None."""
 
 SLICE = 256 * 1024
-"""Bytes that are looked at in one go."""
+"""Bytes that are processed at a time."""
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""The exceptions of a decoder for bytes that are no JSON, or not of its type."""
+"""The exceptions of a decoder for bytes that are not JSON, or not of its type."""
 _NULL = msgspec.Raw(b"null")
 decode_members = msgspec.json.Decoder(Members).decode
 """Returns the members of an object, each as its bytes came; of two with one name the last."""
@@ -73,7 +73,7 @@ def open_body(body: bytes, bounds: BodyBounds = BOUNDS) -> Members:
     Raises:
         ParseFailed: it is no JSON (an empty body, a byte-order mark, UTF-16, `NaN`, half a surrogate pair).
         BadRequest: it is JSON but no object (a batch, for example), or beyond the bounds.
-        DuplicateKey: a member stands twice, or a routing member in another spelling.
+        DuplicateKey: a member is a duplicate, or a routing member in another spelling.
     """
     if not is_utf8(body):
         raise ParseFailed("the body is not UTF-8")
@@ -95,7 +95,7 @@ def open_object(raw: msgspec.Raw, name: str) -> Members:
     """Return the members of a value of an opened body that must be an object.
 
     Raises:
-        BadParams: it is none.
+        BadParams: it is not an object.
         DuplicateKey: as `open_body`.
     """
     try:
@@ -125,7 +125,7 @@ def is_utf8(data: bytes) -> bool:
     """Return whether the bytes are UTF-8; the parser does not check strings that it skips."""
     if data.isascii():
         return True
-    # In slices, for decoded text takes up to four times the bytes.
+    # In slices, because decoded text takes up to four times the bytes.
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         for start in range(0, len(data), SLICE):
@@ -165,7 +165,7 @@ _KNOWN = _ROUTING | {
     "messageId", "parts", "metadata", "extensions", "acceptedOutputModes", "historyLength", "returnImmediately",
     "blocking", "kind", "result", "error",
 }  # fmt: skip
-"""Names that no parser takes for another name."""
+"""Names that all parsers read as the same name."""
 
 
 def _folded(name: str) -> str:
@@ -197,10 +197,10 @@ def _refuse_ambiguity(raw: bytes | msgspec.Raw, members: Members) -> None:
 
 
 def read(raw: msgspec.Raw) -> Any:  # noqa: ANN401 - any JSON
-    """Return a value as a tree; numbers that are no integers keep their digits.
+    """Return a value as a tree; numbers that are not integers keep their digits.
 
     Raises:
-        ParseFailed: it is no JSON, or a number that no type can hold.
+        ParseFailed: it is not JSON, or has a number that no type can hold.
     """
     try:
         return _value.decode(raw)
@@ -213,7 +213,7 @@ write = _encoder.encode
 
 
 class TreeInvalid(ValueError):  # noqa: N818 - named after what is wrong, like the faults
-    """Bytes that are no strict JSON object; the text says why, for operators."""
+    """Bytes that are not a strict JSON object; the text says why, for operators."""
 
 
 MAX_DEPTH = 64
@@ -260,7 +260,7 @@ def parse_tree(raw: bytes, *, max_bytes: int, max_depth: int = MAX_DEPTH) -> Tre
         raise TreeInvalid(f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from error
     if not isinstance(value, dict):
         raise TreeInvalid("not a JSON object")
-    # Only an escape can bring a lone surrogate in, and no UTF-8 can carry it out again.
+    # Only an escape can produce a lone surrogate, which UTF-8 cannot encode.
     if b"\\u" in raw:
         try:
             msgspec.json.encode(value)
@@ -307,8 +307,8 @@ def put(raw: bytes | msgspec.Raw, path: Sequence[str], value: bytes | None) -> b
 
     Args:
         raw: An object that was opened here along the path, or was written by the gateway.
-        path: Names of members, outermost first. An object on the way that is absent or null is made.
-        value: JSON; None to take the member out.
+        path: Names of members, outermost first. A missing or null object on the path is created.
+        value: JSON; None to remove the member.
     """
     members = decode_members(raw)
     name, *below = path
@@ -433,7 +433,7 @@ def _empty(outline: bytes) -> int:
 
 
 def _table(kinds: Mapping[str, bytes]) -> bytes:
-    """Return a translation of each kind's bytes to its letter, and of all others to a space."""
+    """Return a translation table of each kind's bytes to its letter, and of all other bytes to a space."""
     table = bytearray(b" " * 256)
     for letter, members in kinds.items():
         for byte in members:

@@ -13,7 +13,7 @@ from gateway.a2a.json import Tree
 from gateway.a2a.versions.version import Misfit
 
 LONGEST = 512
-"""Characters of an id that is remembered."""
+"""Longest id that is remembered, in characters."""
 
 
 class Alias(msgspec.Struct, frozen=True):
@@ -24,7 +24,7 @@ class Alias(msgspec.Struct, frozen=True):
         context_id: The agent's context of the task, if known.
         session_id: The client's id of that context, if known.
         newer: A client of 0.2 or 0.3 has this task from an agent of 0.1. The ids are the agent's, and the client is not
-            taken for one of 0.1 where method names are shared.
+            treated as one of 0.1 where method names are shared.
         mixed: The client made the task with objects of 1.0 under method names of 0.3, and is answered so by default.
             The ids are the agent's.
     """

@@ -1,9 +1,9 @@
-"""The ids that an answer names beside the task that it is about, and members that stand twice in it.
+"""The ids that an answer names in addition to its own task, and its duplicate members.
 
 Two sections:
 
 1. **Nested ids**: what the messages and the details within an answer name.
-2. **Duplicate members**: most parsers keep the last of two, some the first. One reader would see an id that the gateway
+2. **Duplicate members**: most parsers keep the last of two, some the first. A client could read an id that the gateway
    has not checked.
 
 Free content is never searched: parts, artifacts, `data` and `metadata`. Errors are, since their details are free.
@@ -20,7 +20,7 @@ from gateway.a2a import json as strict_json
 from gateway.a2a.json import UNREADABLE, Members, decode_elements, decode_members
 
 MOST_NESTED_TASKS = 1_000
-"""The most tasks that an answer may name beside its own."""
+"""The most other tasks that an answer may name."""
 MOST_NESTED_CONTEXTS = 100
 """Likewise of contexts, which are looked up one by one."""
 LONGEST_ERROR = 128 * 1024
@@ -62,7 +62,7 @@ class _Message(msgspec.Struct, rename="camel", gc=False):
     capital_references: list[str] | None = msgspec.field(default=None, name="ReferenceTaskIds")
 
     def names_only(self, task: str | None, context: str | None) -> bool:
-        """Return whether the message names nothing else than these two, in the usual spelling."""
+        """Return whether the message names only these two, in the usual spelling."""
         return (
             self.task_id in (task, None)
             and self.context_id in (context, None)
@@ -138,7 +138,7 @@ def nested_in_body(body: bytes) -> NestedIds | None:
 def nested_in_error(error: bytes | msgspec.Raw) -> NestedIds | None:
     """Return the ids anywhere in an error: its details are an agent's own, and in 0.3 its data may be anything.
 
-    An error that is longer than `LONGEST_ERROR` is not read, and counts as one that names too much.
+    An error longer than `LONGEST_ERROR` is not read, and counts as one that names too many ids.
 
     Raises:
         Ambiguous: an object in it has a member twice.
@@ -172,7 +172,7 @@ def _in_messages(raw: msgspec.Raw, task: str | None, context: str | None) -> Ite
 
 
 def _in_odd(raw: msgspec.Raw) -> Iterator[MessageIds]:
-    """Return the same where a member is of another type than it should be: that names nothing, and all others do."""
+    """Return the same for a message with a member of a wrong type: only the other members count."""
     found = _value(raw, decode_elements)
     for one in found if isinstance(found, list) else [raw]:
         members = _value(one, decode_members)
@@ -204,7 +204,7 @@ def _in_free_form(pending: list[object]) -> Iterator[MessageIds]:
                     case "referencetaskids":
                         yield None, None, _texts(value)
                     case "id" if not _OF_TASKS.isdisjoint(found):
-                        # Many things have an id. One with a status or a context beside it is a task.
+                        # Many objects have an id. One that also has a status or a context is a task.
                         yield _id(value), None, ()
 
 
@@ -224,7 +224,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _id(value: object) -> str | None:
-    """Return a string that can be an id: no store has one with half a surrogate pair."""
+    """Return a string that can be an id: stores cannot hold lone surrogates."""
     return value if isinstance(value, str) and _HALF.search(value) is None else None
 
 
@@ -256,7 +256,7 @@ _list = msgspec.json.Decoder(list[_Message])
 # ---- Duplicate members -----------------------------------------------------------------------------------------------
 
 _DEPTH = 4
-"""Objects within each other: an answer, its task, the status of that, and its message."""
+"""Nested objects: an answer, its task, the task's status, and the status message."""
 _OPENED = frozenset({
     "task", "message", "msg", "statusUpdate", "artifactUpdate", "status_update", "artifact_update",
     "Task", "Message", "StatusUpdate", "ArtifactUpdate",
@@ -276,7 +276,7 @@ def has_duplicates(data: bytes | msgspec.Raw) -> bool:
     """Return whether an object, or one of a list, has a member twice where ids are looked for.
 
     An object is decoded and encoded again: if that gives as many bytes, no member was dropped. Spaces are removed
-    first, and only names with escapes need a closer look. A name that is no text counts as a duplicate.
+    first, and only names with escapes need a closer look. A name that is not valid text counts as a duplicate.
     """
     try:
         if _WRAPPED.match(data):
@@ -308,7 +308,7 @@ def _inside(members: Members, depth: int, *, spaced: bool = False) -> bool:
 
 
 def _all_differ(data: bytes) -> bool:
-    """Return whether no two strings of a JSON value, names and texts alike, are the same: no member stands twice.
+    """Return whether no two strings of a JSON value, names and texts alike, are the same: no member is a duplicate.
 
     False also where a string has an escape that hides a quote, or that may spell one character in two ways.
     """

@@ -43,7 +43,7 @@ def translate(
 ) -> bytes | None:
     """Return a notification in a client's version; the same bytes where that is the agent's too.
 
-    Clients of 0.1 read nothing but Tasks: a status update or a Message becomes one; an artifact update becomes None.
+    Clients of 0.1 read Tasks only: a status update or a Message becomes a Task; an artifact update becomes None.
 
     Args:
         body: One that `read` could read.
@@ -104,7 +104,7 @@ def _lift(tree: Tree, theirs: Version, memo: Memo) -> Tree:
 def _lower(event: Tree, ours: Version, memo: Memo) -> Tree | None:
     form = FORMS[Dialect(Binding.JSONRPC, ours)]
     if ours is not Version.V0_1:
-        # 0.3 tells by `final` that a task rests, and a notification has no stream that could end instead.
+        # 0.3 marks by `final` that a task ended or waits, and a notification has no stream that could end instead.
         return form.lower_event(event, memo, last=True)[0]
     if "artifactUpdate" in event:
         return None

@@ -1,8 +1,8 @@
 """The parameters of an operation, wherever a request has them: `params` of JSON-RPC, the body of HTTP+JSON, the query.
 
-A sender may put the tenant in several places: beside the message, and into the push configuration that it sends along
-(protocol §2.1), for which every generation has another name. Names are read in both spellings of ProtoJSON, because
-parsers accept either.
+A sender may put the tenant in several places: beside the message, and into the push configuration of a send (protocol
+§2.1), which has another name in every version. Names are read in both spellings of ProtoJSON, because parsers accept
+either.
 
 Every field that the path does not bind may also be a query parameter (google.api.http), so a query is one more place
 for the tenant and for ids. Names there must be plain words, so that no parser reads another name. A value keeps its
@@ -29,15 +29,15 @@ Way: TypeAlias = tuple[tuple[str, Members], ...]
 
 
 class Parameters(msgspec.Struct, frozen=True):
-    """The parameters of one call, opened as far as anything in them decides.
+    """The parameters of one call, with the members that routing and ownership need.
 
     Attributes:
         members: The members of the whole.
         message: The members of the message that is sent; empty for other operations.
         tenants: The value of each place for a tenant that is there, the outer one first; None for empty or null.
-        inner: The ways to the objects with the inner ones of these places.
+        inner: The paths to the objects with the inner ones of these places.
         envelope: The members of the request that has them as its `params`; None where they are the whole body.
-        pushes: The ways to the objects that hold a push configuration, or are one; but the parameters themselves.
+        pushes: The paths to the objects that hold a push configuration, or are one, except the parameters themselves.
     """
 
     members: Members
@@ -69,7 +69,7 @@ def open_params(operation: Operation, members: Members, envelope: Members | None
     """Open the parameters of an operation.
 
     Raises:
-        BadParams: a member is of a wrong shape, or stands in both of its spellings.
+        BadParams: a member is of a wrong type, or is there in both spellings.
         DuplicateKey: as `strict_json.open_body`.
     """
     message: Members = {}
@@ -184,7 +184,7 @@ def text_of(members: Members, *names: str) -> str | None:
     """Return a string that may stand under any of several names.
 
     Raises:
-        BadParams: it is no string, or two of the names say two things.
+        BadParams: it is not a string, or two of the names have different values.
     """
     there = [name for name in names if name in members]
     if len(there) <= 1:
@@ -224,7 +224,7 @@ def agreed(name: str, *places: str | None) -> str | None:
     """Return the one value of all places that have one.
 
     Raises:
-        BadParams: two of them say two things.
+        BadParams: two of them have different values.
     """
     value: str | None = None
     for place in places:
@@ -321,9 +321,9 @@ def split_query(query: bytes) -> tuple[str | None, bytes]:
     """Return the tenant that a query names, and the rest of the query, each value byte for byte.
 
     Raises:
-        BadRequest: a name stands twice (in any spelling), is no plain word, carries a credential, leads into a
-            push configuration, or is like `tenant` or an id but spelled otherwise; or a byte or an escape that two
-            servers could read in two ways.
+        BadRequest: a name is repeated (in any spelling), is not a plain word, carries a credential, leads into a push
+            configuration, or is like `tenant` or an id but spelled otherwise; or a byte or an escape that two servers
+            could read in two ways.
     """
     if not query:
         return None, b""
@@ -348,7 +348,7 @@ def split_query(query: bytes) -> tuple[str | None, bytes]:
             raise BadRequest("the query has an escape that is not allowed")
         text = _unquote(value)
         if b"+" in value and (name == "tenant" or folded in _IDS):
-            # A space to most, a plus to some.
+            # Most servers read it as a space, some as a plus.
             raise BadRequest("a tenant or an id in the query has a plus that is not escaped")
         if name == "tenant":
             tenant = text or None
@@ -358,7 +358,7 @@ def split_query(query: bytes) -> tuple[str | None, bytes]:
 
 
 def of_card(path: PathCall, query: bytes) -> PathCall:
-    """Return the request for a card, with the tenant that its query names where no path could: `?tenant=orgs%2F42`.
+    """Return the request for a card, with the tenant of its query if no path can carry it: `?tenant=orgs%2F42`.
 
     A tenant that a path can carry must be in the path. Anything else in the query of a card is ignored, so that it does
     not reveal whether there is an endpoint.
@@ -434,9 +434,9 @@ def _refuse_name(name: str, folded: str) -> None:
     if not _PUSHES.isdisjoint(folded.split(".")):
         raise BadRequest("a push configuration belongs into the body, not into the query")
     if "tenant" in folded and name != "tenant":
-        # An agent may believe `Tenant`, `tenantId` or `message.tenant` as well.
+        # An agent may also read `Tenant`, `tenantId` or `message.tenant`.
         raise BadRequest("a query parameter has the name 'tenant' in another spelling")
-    # `message.taskId` is a field path: it names what stands in the body.
+    # `message.taskId` is a field path: it names a member of the body.
     last = folded.rpartition(".")[2]
     spellings = _IDS.get(last)
     if spellings is not None and name not in spellings and (last == folded or last not in _COMMON):

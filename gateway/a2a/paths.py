@@ -18,6 +18,15 @@ import msgspec
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, BadRequest
 from gateway.a2a.operation import Operation
+from gateway.a2a.spelling import SPELLINGS
+
+HTTP_1_0 = {operation: row.http[0] for operation, row in SPELLINGS.items()}
+HTTP_0_3 = {operation: (row.http_0_3 or row.http)[0] for operation, row in SPELLINGS.items()}
+"""The HTTP method and the path by which an agent is asked; 0.3 has `/v1` in front."""
+OPERATION_SEGMENTS = frozenset(path.split("/")[1] for _, path in HTTP_1_0.values())
+"""Segments with which the path of an operation begins."""
+FIRST_SEGMENTS = OPERATION_SEGMENTS | {"v1", ".well-known"}
+"""Segments that may follow the path of an endpoint, and a tenant there."""
 
 NAME = re.compile(
     r"(?!(?:-|\.|\.\.|\.well-known|v1|skills|tasks|card|extendedAgentCard)\Z)[A-Za-z0-9._-]{1,64}",
@@ -27,12 +36,7 @@ NAME = re.compile(
 WRONG_NAME = "a tenant has at most 256 bytes, no control characters, and is no word of the protocol's paths"
 """The message for an invalid tenant (`is_tenant`)."""
 
-RESERVED = frozenset(
-    {
-        "-", ".", "..", ".well-known", "v1", "skills", "tasks", "card", "extendedAgentCard",
-        "message:send", "message:stream",
-    }
-)  # fmt: skip
+RESERVED = FIRST_SEGMENTS | {"-", ".", "..", "skills", "card"}
 """Names that can never be a tenant or an agent: they are path segments of the protocol."""
 
 _LONGEST_TENANT = 256
@@ -54,8 +58,6 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 _UNSAFE = re.compile(r"[%/\\]")
 
 CARD_NAMES = ("agent-card.json", "agent.json")
-FIRST_SEGMENTS = frozenset({"message:send", "message:stream", "tasks", "extendedAgentCard", "v1", ".well-known"})
-"""Segments that may follow the path of an endpoint, and a tenant there."""
 
 _LEGACY_CARD = ("agent", "authenticatedExtendedCard")
 
@@ -231,10 +233,7 @@ def rest_path(call: PathCall, version: Version) -> str:
     """Return the canonical path of an HTTP+JSON call behind an agent's interface URL, without a tenant."""
     assert call.operation is not None
     task, config = (None if each is None else encode_id(each) for each in (call.task_id, call.config_id))
-    if version is Version.V1_0:
-        path = _CANONICAL[call.operation]
-    else:
-        path = "/v1" + _CANONICAL_0_3.get(call.operation, _CANONICAL[call.operation])
+    path = HTTP_1_0[call.operation][1] if version is Version.V1_0 else "/v1" + HTTP_0_3[call.operation][1]
     path = path.format(task=task, config=config or "")
     return path if config else path.rstrip("/")
 
@@ -243,37 +242,9 @@ def _unless(method: str, *allowed: str) -> tuple[str, ...]:
     return () if method in allowed else allowed
 
 
-_SUBSCRIBE = {"POST": Operation.SUBSCRIBE_TO_TASK, "GET": Operation.SUBSCRIBE_TO_TASK}
-_CONFIGS = {"GET": Operation.LIST_PUSH_CONFIGS, "POST": Operation.CREATE_PUSH_CONFIG}
-_PATHS: Mapping[str, Mapping[str, Operation]] = {
-    "/message:send": {"POST": Operation.SEND_MESSAGE},
-    "/message:stream": {"POST": Operation.SEND_STREAMING_MESSAGE},
-    "/extendedAgentCard": {"GET": Operation.GET_EXTENDED_CARD},
-    "/tasks": {"GET": Operation.LIST_TASKS},
-    "/tasks/{task}": {"GET": Operation.GET_TASK},
-    "/tasks/{task}:cancel": {"POST": Operation.CANCEL_TASK},
-    "/tasks/{task}:subscribe": _SUBSCRIBE,
-    "/tasks/{task}/subscribe": _SUBSCRIBE,
-    "/tasks/{task}/pushNotificationConfigs": _CONFIGS,
-    "/tasks/{task}/pushNotificationConfigs/{config}": {
-        "GET": Operation.GET_PUSH_CONFIG,
-        "DELETE": Operation.DELETE_PUSH_CONFIG,
-    },
-}
-"""The operation of each path and HTTP method; the first path of an operation is the one that agents are asked by."""
-_PATHS_0_3: Mapping[str, Mapping[str, Operation]] = {
-    "/card": {"GET": Operation.GET_EXTENDED_CARD},
-    # The protobuf definition of 0.3.0 has the singular.
-    "/task/{task}/pushNotificationConfigs": _CONFIGS,
-}
-"""Further paths of 0.3, behind its prefix `/v1`."""
-
-_OPERATIONS = {
-    **{(version, path): methods for version in (Version.V0_3, Version.V1_0) for path, methods in _PATHS.items()},
-    **{(Version.V0_3, path): methods for path, methods in _PATHS_0_3.items()},
-}
-_CANONICAL: dict[Operation, str] = {}
-for _path, _methods in _PATHS.items():
-    for _operation in _methods.values():
-        _CANONICAL.setdefault(_operation, _path)
-_CANONICAL_0_3 = {Operation.GET_EXTENDED_CARD: "/card"}
+_OPERATIONS: dict[tuple[Version, str], dict[str, Operation]] = {}
+"""The operation of each HTTP method, by version and path."""
+for _operation, _row in SPELLINGS.items():
+    for _version, _spelled in ((Version.V1_0, _row.http), (Version.V0_3, _row.http + _row.http_0_3)):
+        for _verb, _path in _spelled:
+            _OPERATIONS.setdefault((_version, _path), {})[_verb] = _operation

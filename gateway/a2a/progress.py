@@ -2,11 +2,11 @@
 
 All generations and both JSON bindings are read: 1.0 wraps (`task`, `message`, `statusUpdate`, `artifactUpdate`), 0.3
 and 0.1 send bare objects, JSON-RPC has either under `result`; a push configuration names its task. A frame of an
-unknown shape tells nothing and is still relayed; one that is no JSON, or no JSON-RPC answer where it should be one, is
+unknown form has no progress and is still relayed. A frame that is not JSON, or not a JSON-RPC answer over JSON-RPC, is
 refused.
 
 Names and states are read in every spelling of ProtoJSON. A member of a wrong type is ignored; if it is an id, the frame
-is not *legible*, and an agent with separated owners cannot have it relayed.
+is not *legible*, and is withheld if several owners share the agent.
 """
 
 import operator
@@ -45,7 +45,7 @@ class _Named(msgspec.Struct, rename="camel", gc=False):
     other_references: msgspec.Raw = msgspec.field(default=_ABSENT, name="reference_task_ids")
     other_task_id: str | None = msgspec.field(default=None, name="task_id")
     other_context_id: str | None = msgspec.field(default=None, name="context_id")
-    # A client that ignores case takes one of these for the right one.
+    # A client that ignores case reads one of these as the id.
     capital_id: str | None = msgspec.field(default=None, name="Id")
     capital_task_id: str | None = msgspec.field(default=None, name="TaskId")
     capital_context_id: str | None = msgspec.field(default=None, name="ContextId")
@@ -98,12 +98,12 @@ _MOST_TRIES = 8
 _MOST_AROUND = 4096
 """Bytes around a text that are kept for a stream."""
 PLAIN = bytes(set(range(0x20, 0x7F)) - set(b'"\\'))
-"""Characters of ASCII that stand for themselves in a JSON string."""
+"""ASCII characters that need no escape in a JSON string."""
 _value = msgspec.json.Decoder(msgspec.Raw)
 _wrapped_members = msgspec.json.Decoder(dict[str, Members])
 _encode = msgspec.json.Encoder().encode
 _SHORT = 64 * 1024
-"""Bytes of a frame up to which the spaces between its tokens are taken out first."""
+"""Bytes of a frame up to which the spaces between its tokens are removed first."""
 
 
 class Progress(msgspec.Struct, frozen=True, gc=False):
@@ -114,8 +114,8 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
         state: The task's state, from `STATES`, or None.
         event: task, message, status, artifact or error: the closed set of the `event` label.
         error: The JSON-RPC error code, or None.
-        legible: Whether these ids are all that it names; False where an id cannot be read, or it has several tasks.
-        others: The ids that its messages, or the details of its error, name beside these; None for none.
+        legible: Whether all its ids were read; False if an id cannot be read, or it has several tasks.
+        others: Further ids in its messages, or in the details of its error; None if there are no others.
     """
 
     id: bytes = b""
@@ -132,7 +132,7 @@ NOTHING = Progress()
 
 
 def read_result(result: bytes, identity: bytes) -> Progress | None:
-    """Read the result of a JSON-RPC answer; None for one with a member twice where ids are looked for.
+    """Read the result of a JSON-RPC answer; None if it has a duplicate member where ids are looked for.
 
     Args:
         identity: The raw id of the answer.
@@ -149,7 +149,7 @@ def read_result(result: bytes, identity: bytes) -> Progress | None:
 
 
 def read_error(error: bytes, identity: bytes) -> Progress | None:
-    """Read the error of a JSON-RPC answer; None for one without a code, or with a member twice."""
+    """Read the error of a JSON-RPC answer; None if it has no code, or a duplicate member."""
     try:
         code = _error.decode(error).code
         named = nested_in_error(error)
@@ -159,7 +159,7 @@ def read_error(error: bytes, identity: bytes) -> Progress | None:
 
 
 def read_bare(frame: bytes) -> Progress | None:
-    """Read a body or an event of HTTP+JSON; None for no JSON object in UTF-8, or one with an id member twice."""
+    """Read a body or event of HTTP+JSON; None if it is not a JSON object in UTF-8, or has a duplicate id member."""
     if not (frame.isascii() or strict_json.is_utf8(frame)):
         return None
     if _PART.match(frame) and (progress := _read_part(frame, b"")) is not None:
@@ -173,7 +173,7 @@ def read_bare(frame: bytes) -> Progress | None:
     try:
         return _object_progress(_bare.decode(frame), frame, b"")
     except msgspec.ValidationError:
-        # The decoder stopped at a member of a wrong type; what follows it has not been checked.
+        # The decoder stopped at a member of a wrong type; the members after it were not checked.
         try:
             return _read_piecemeal(decode_members(frame), frame, b"")
         except (*UNREADABLE, Ambiguous):
@@ -183,10 +183,10 @@ def read_bare(frame: bytes) -> Progress | None:
 
 
 def _read_part(result: bytes, identity: bytes) -> Progress | None:
-    """Return the progress of an artifact event of 1.0 as nearly all are written; None for the reader of all others.
+    """Return the progress of an artifact event of 1.0 in its usual form; None if the general reader has to read it.
 
-    Most events of streams are such. The object is written again, as in `has_duplicates`: where it came out shorter by
-    less than a member takes, only space was dropped.
+    Most events of streams have this form. The object is encoded again, as in `has_duplicates`: if the result is shorter
+    by less than the length of a member, only space was dropped.
     """
     try:
         outer = _wrapped_members.decode(result)
@@ -200,14 +200,14 @@ def _read_part(result: bytes, identity: bytes) -> Progress | None:
 
 
 class EventReader:
-    """Reads the events of one stream; one that differs from an earlier one in a text alone is known already.
+    """Reads the events of one stream; an event that differs from an earlier one only in its text is not decoded again.
 
     A model's text comes as events that are the same but for the text of the only part of their artifact. If an event
-    begins and ends with the bytes that stood around that text in an earlier one, and what stands between is the
-    content of one JSON string, then it has the same members, and names the same task.
+    begins and ends with the bytes around that text in an earlier event, and the bytes between are the content of one
+    JSON string, then it has the same members, and names the same task.
 
     Args:
-        read: Reads an event by itself; returns None for what is no answer.
+        read: Reads an event by itself; returns None if it is not an answer.
         result_of: Returns the object in the envelope of an event that is an answer.
 
     Attributes:
@@ -227,7 +227,7 @@ class EventReader:
         self._tries = _MOST_TRIES
 
     def __call__(self, data: bytes) -> Progress | None:
-        """Return what the data of an event tells; None for what is no answer."""
+        """Return the task progress in an event, or None if the data is not an answer."""
         if self._progress is not None and data.startswith(self.before) and data.endswith(self.after):
             text = data[len(self.before) : -len(self.after)]
             if text and is_content(text):
@@ -283,7 +283,7 @@ def _compact(frame: bytes) -> bytes:
 
 
 def _object_progress(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progress:  # noqa: C901 - see below
-    """Return the progress of a decoded object; its bytes are read once more where it is no usual one."""
+    """Return the progress of a decoded object; its bytes are read again if it has an unusual form."""
     # One function, not two: it runs for every event of every stream.
     named: _Named = found
     if _names_several(found):
@@ -315,7 +315,7 @@ def _object_progress(found: _Object, data: bytes | msgspec.Raw, identity: bytes)
     status = named.status
     task = (named.id or named.task_id) if event == "task" else named.task_id or named.other_task_id or named.id
     context = named.context_id or named.other_context_id or named.session_id
-    # Nearly all use one name.
+    # Nearly all frames use one name.
     alone = named.other_task_id is named.other_context_id is named.session_id is named.capital_id is None
     alone = alone and named.capital_task_id is named.capital_context_id is None
     return Progress(
@@ -342,7 +342,7 @@ def _message_progress(named: _Named, identity: bytes) -> Progress:
 
 
 def _agrees(named: _Named) -> bool:
-    """Return whether all spellings in an object name one task and one context: clients differ on which they read."""
+    """Return whether all spellings in an object name one task and one context: clients read different spellings."""
     tasks = {named.task_id, named.other_task_id} - _NAMELESS
     session = named.session_id
     contexts = {named.context_id, named.other_context_id, None if session is _UNREAD else session} - _NAMELESS
@@ -361,7 +361,7 @@ _wrapped = operator.attrgetter(*_WRAPPERS)
 
 
 def _names_several(found: _Object) -> bool:
-    """Return whether an answer is several things at once, or a list."""
+    """Return whether an answer has several wrappers, or is a list."""
     left_out = _wrapped(found).count(None)
     if left_out == len(_WRAPPERS):
         return found.tasks is not _ABSENT
@@ -371,7 +371,7 @@ def _names_several(found: _Object) -> bool:
 
 
 def _several_progress(found: _Object, identity: bytes) -> Progress:
-    """Return the progress of an answer that is several things at once: clients differ on which they read."""
+    """Return the progress of an answer with several wrappers: clients read different ones."""
     if found.tasks not in _EMPTY:
         # Lists are read task by task elsewhere.
         return Progress(id=identity, legible=False)
@@ -448,7 +448,7 @@ def _list_progress(data: bytes | msgspec.Raw, identity: bytes) -> Progress:
 # ---- What is of another type than it should be -----------------------------------------------------------------------
 
 _UNREAD = "an id that cannot be read"
-"""Stands for what should be an id, by being this very object."""
+"""Marks an invalid id; compared by identity."""
 _NOWHERE = _Named(_UNREAD, _UNREAD, _UNREAD)
 _MESSAGES = frozenset({"message", "other_message", "capital_message"})
 _WRITTEN_AS = {each.name: each.encode_name for each in msgspec.structs.fields(_Object)}
@@ -470,7 +470,7 @@ def _read_unusual(result: msgspec.Raw, identity: bytes) -> Progress | None:
 
 
 def _read_piecemeal(members: Members, data: bytes | msgspec.Raw, identity: bytes) -> Progress:
-    """Return the progress of an object, each member of which may be of any type."""
+    """Return the progress of an object whose members may have any type."""
     found = _read_named(members, _Object())
     for attribute in _WRAPPERS:
         held = _read_object(members.get(_WRITTEN_AS[attribute]))
@@ -567,7 +567,7 @@ _configs = msgspec.json.Decoder(list[ListedIds])
 
 
 def task_of(config: ListedIds) -> str | None:
-    """Return the task that a configuration, or another entry of a list, names; None for none."""
+    """Return the task that a configuration, or another entry of a list, names, or None."""
     task = config.task_id or config.other_task_id
     if task:
         return task

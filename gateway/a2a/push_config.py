@@ -1,11 +1,11 @@
 """Find, read and replace the push configurations of calls and answers, in the hub's words.
 
 In the hub it is flat (1.0 §4.3.1): `{"id"?, "taskId"?, "url", "token"?, "authentication"?}`, the last of which is
-`{"scheme", "credentials"?}`. It is all there is to the parameters that create one, and stands in a send under
-`configuration.taskPushNotificationConfig`, where the task is the message's.
+`{"scheme", "credentials"?}`. The parameters of a creation are this object. In a send it is
+`configuration.taskPushNotificationConfig`, and the task is that of the message.
 
-No answer of A2A carries a tenant but a push configuration (protocol §2.1), which servers return as it was stored. Where
-the gateway changed the tenant of the request, it changes it back in the answer: the client sees its own.
+Of all answers only a push configuration carries a tenant (protocol §2.1), because servers return it as it was stored.
+If the gateway replaced the tenant of the request, it restores it in the answer.
 """
 
 import re
@@ -24,7 +24,7 @@ LONGEST_ID = 512
 LONGEST_TOKEN = 4096
 """Characters of a token, and of the credentials of an authentication."""
 
-# Text that may go into a header as it is: RFC 9110 §5.5 without the bytes that are no ASCII, and §5.6.2.
+# Text that is valid in a header: RFC 9110 §5.5 without non-ASCII bytes, and §5.6.2.
 _VALUE = re.compile(r"[!-~]+(?:[ \t]+[!-~]+)*")
 _SCHEME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 
@@ -34,7 +34,7 @@ class PushConfig(msgspec.Struct, frozen=True):
 
     Attributes:
         task_id: Empty in a send that begins a task.
-        token: Proves to the client that a notification is one.
+        token: Proves to the client that a notification is genuine.
         scheme: The authentication scheme of calls to the webhook, as `Bearer`; before 1.0 credentials may come alone.
         credentials: The credentials of calls to the webhook.
     """
@@ -47,7 +47,7 @@ class PushConfig(msgspec.Struct, frozen=True):
     credentials: str = ""
 
     def __repr__(self) -> str:
-        """Return the ids alone: the URL and the rest may be somebody's key."""
+        """Return the ids only: the other members may hold secrets."""
         return f"PushConfig(id={self.id!r}, task_id={self.task_id!r})"
 
 

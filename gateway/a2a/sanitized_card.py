@@ -1,8 +1,8 @@
 """The sanitized card of an agent: known members only, and no upstream host in any string.
 
-It holds the members that all cards of an agent share, for every endpoint and every credential. Sanitizing costs work in
-proportion to the agent's card, which is another party's; making a card of the result costs next to none. So a card is
-sanitized when it is read, never when one is asked for.
+It holds the members that all cards of an agent share, for every endpoint and every credential. Sanitizing costs time in
+proportion to the agent's card, which is untrusted; serving the result costs almost none. So a card is sanitized when it
+is fetched, never when it is requested.
 """
 
 import re
@@ -34,7 +34,7 @@ class Discretion:
         overrides: The operator's own values of whole top-level members; see `OVERRIDABLE`.
         secrets: Upstream hosts, with or without port, that must be removed.
         own: The gateway's own hosts, in lower case, with the port that its URLs show, if any; `*.` before a suffix
-            stands for any host. They stay, although an agent may name them as its own.
+            stands for any host. They are kept, even if the agent names them as its own.
         name: The agent's name where its card has none.
     """
 
@@ -181,7 +181,7 @@ class _Cleaner:
         return [self._replaced.get(text, text) for text in value or ()]
 
     def link(self, value: str | None) -> str | None:
-        # These are clicked and loaded by people's browsers: no javascript:, no file:, no credentials, nothing unseen.
+        # Browsers open these: no javascript:, no file:, no credentials, no invisible characters.
         if value is None or _LINK.fullmatch(value) is None or not value.isprintable():
             return None
         return None if self.names_host(value) else value
@@ -224,7 +224,7 @@ _LINK = re.compile(r"https?://[^\s/?#@\\]+(?:[/?#][^\s\\]*)?", re.IGNORECASE | r
 def _with_overrides(card: Tree, overrides: Mapping[str, object]) -> Tree:
     own = {name: value for name, value in overrides.items() if name in OVERRIDABLE}
     members = {**card, **own}
-    # Two spellings of one flag: the operator's word, in either, must silence the agent's in the other.
+    # Two spellings of one flag: the operator's value, in either, must override the agent's in the other.
     if "supportsAuthenticatedExtendedCard" in own and "capabilities" not in own:
         members["capabilities"] = _without(card.get("capabilities"), "extendedAgentCard")
     elif "capabilities" in own and "supportsAuthenticatedExtendedCard" not in own:
@@ -255,7 +255,7 @@ def _provider(provider: Tree | None, cleaner: _Cleaner) -> Tree | None:
 
 
 def _skill(skill: Tree, cleaner: _Cleaner) -> Tree:
-    """Return a skill without its own security: the gateway alone states what it asks of callers."""
+    """Return a skill without its own security: only the gateway states requirements for callers."""
     own = cleaner.text(skill["id"])
     name = skill.get("name")
     cleaned: Tree = {
@@ -283,12 +283,13 @@ _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 class Redaction:
     """Finds and removes upstream hosts.
 
-    A host with a port, a dot or a colon is looked for anywhere, as part of a longer name too: rather a word too many
-    than an address too few. A bare label such as `support` is also an honest word (a skill's id, a tag), so it counts
-    only where an address stands: behind `//`, or before `:` and a digit. Letter case and percent-escapes do not hide a
-    host. What is removed is the whole word around it, so a URL goes with its port and its path.
+    A host with a port, a dot or a colon is searched everywhere, also inside longer names: false positives are preferred
+    to a leaked address. A bare label such as `support` is also an ordinary word (a skill's id, a tag), so it counts
+    only in the position of an address: behind `//`, or before `:` and a digit. Letter case and percent-escapes do not
+    hide a host.
 
-    The work is linear in the length of all texts times `breadth`, whatever the texts: they are another party's.
+    The whole word around it is removed, so a URL is removed with its port and path. The work is linear in the length of
+    all texts times `breadth` for any text, because the texts are untrusted.
 
     Attributes:
         breadth: The number of names that are looked for.
@@ -298,7 +299,7 @@ class Redaction:
         names = sorted({_fold(host.strip()).rstrip(".") for host in hosts} - {""}, key=lambda name: (len(name), name))
         anywhere: list[str] = []
         labels: list[str] = []
-        # Shortest first: what holds a name that is looked for anywhere is found with it.
+        # Shortest first: a name that contains a shorter one that is searched everywhere is found with it.
         for name in names:
             if "." not in name and ":" not in name:
                 labels.append(name)
@@ -319,9 +320,9 @@ class Redaction:
 
     def _names(self, form: str) -> bool:
         if "." not in form and ":" not in form and "//" not in form:
-            # One of these stands in each address, and in few words.
+            # Every address has one of these, and few other words do.
             return False
-        # A substring is looked for many times faster than a pattern, and most text holds none.
+        # Searching a substring is many times faster than a pattern, and most text holds no address.
         return any(map(form.__contains__, self._anywhere)) or (
             any(map(form.__contains__, self._labels)) and self._address.search(form) is not None
         )
@@ -333,7 +334,7 @@ class Redaction:
         pieces = _BETWEEN_WORDS.split(text)
         pieces[::2] = [REMOVED if self._is_in(word) and self.finds(word) else word for word in pieces[::2]]
         cleaned = "".join(pieces)
-        # An address may be spread over words, by userinfo that holds spaces.
+        # An address may span several words, if its userinfo holds spaces.
         return REMOVED if self.finds(cleaned) else cleaned
 
     def _is_in(self, word: str) -> bool:
@@ -376,5 +377,5 @@ _BYTES = {
 
 
 def _fold(text: str) -> str:
-    # The two letters that stand for an i, but do not fold to it.
+    # The two letters that look like an i but do not fold to it.
     return text.lower() if text.isascii() else text.replace("\u0130", "i").replace("\u0131", "i").casefold()

@@ -1,10 +1,10 @@
 """ListTasks at an agent that several owners share: the agent's pages are read, the caller's own page is written.
 
-It is translated through the hub (`translation.py`) even if both sides speak one dialect: the answer is made of parts of
-several answers, and nothing else of those may reach the caller, such as the agent's count of everybody's tasks.
+It is translated through the hub (`translation.py`) even if both sides speak one dialect: the answer is built from parts
+of several answers, and the other parts must not reach the caller, such as the agent's total count of tasks.
 
 A malformed task must not hide the tasks of other owners. So each task of a page is read by itself, and a malformed one
-is only named; the caller, who knows its owner, decides whether it matters.
+is only reported by its id; the calling code knows its owner and decides whether the list fails.
 """
 
 from collections.abc import Callable
@@ -64,7 +64,7 @@ class TaskListing:
             the moment, each empty where there is none.
 
     Raises:
-        BadParams: the parameters are not what the client's generation says, or the size of a page is out of bounds.
+        BadParams: the parameters break the rules of the client's version, or the page size is out of bounds.
     """
 
     __slots__ = (
@@ -99,8 +99,8 @@ class TaskListing:
             page_token: The agent's own; empty for the first page.
 
         Raises:
-            BadParams: the agent's dialect has no place for what the client asks.
-            UpstreamProtocol: it has none for the agent's token.
+            BadParams: the agent's dialect cannot express the client's parameters.
+            UpstreamProtocol: it cannot express the agent's page token.
         """
         params = {**self._params, "pageSize": page_size}
         if page_token:
@@ -130,7 +130,7 @@ class TaskListing:
             frame: A whole answer to the request.
 
         Raises:
-            UpstreamProtocol: it is no page, or a task of it has no id.
+            UpstreamProtocol: it is not a page, or a task of it has no id.
         """
         try:
             over_grpc = self._theirs.binding is Binding.GRPC
@@ -157,7 +157,7 @@ class TaskListing:
             total: The number of tasks on all pages.
 
         Raises:
-            UpstreamProtocol: a task has what the client's dialect has no place for.
+            UpstreamProtocol: the client's dialect cannot express a task.
         """
         result: Tree = {"tasks": tasks, "nextPageToken": next_token, "pageSize": self.page_size, "totalSize": total}
         try:

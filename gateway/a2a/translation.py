@@ -17,7 +17,16 @@ from gateway.a2a.agent_error import AgentError
 from gateway.a2a.bindings import binding, jsonrpc
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import BadParams, BadRequest, TaskNotFound, UpstreamProtocol, UpstreamReset
+from gateway.a2a.fault import (
+    INVALID_TASK_STATE_0_1,
+    STREAMING_NOT_SUPPORTED_0_1,
+    UNSUPPORTED_OPERATION,
+    BadParams,
+    BadRequest,
+    TaskNotFound,
+    UpstreamProtocol,
+    UpstreamReset,
+)
 from gateway.a2a.framing.sse import encode
 from gateway.a2a.json import Tree
 from gateway.a2a.naming import Alias, Naming
@@ -114,7 +123,7 @@ class Translation:
         if mixed or (older != newer and (older or call.dialect == JSONRPC_0_3)):
             self._naming = Naming(alias, record, newer=newer or mixed, mixed=mixed)
         self.stream_error: AgentError | None = None
-        # 0.1 has no word for a Task in a stream; agents of 1.0 say it themselves.
+        # Streams of 0.1 cannot hold a Task; agents of 1.0 send it themselves.
         self._begun = call.dialect.version is Version.V0_1 or theirs.version is Version.V1_0
         self._held = _HeldEvent(call.dialect.version)
         # Push configurations hold tenants, a deletion has no answer, and a list has members that some leave out.
@@ -146,7 +155,7 @@ class Translation:
             except Misfit as misfit:
                 raise BadParams(str(misfit), field=misfit.field) from misfit
             params = self._theirs.lower_params(agent_operation, params, self._memo)
-        # A send goes on in the agent's own context of its task, whatever word its client has for it.
+        # A send continues in the agent's own context of its task, even if the client names another one.
         context = self._memo.context_id if self._operation.sends else call.context_id
         return self._their_codec.make_call(
             call, agent_operation, theirs, params, tenant=tenant, id=id, context_id=context
@@ -179,7 +188,7 @@ class Translation:
             self._config_id = params.get("id")
         unnamed = operation is Operation.GET_PUSH_CONFIG and self._config_id is None
         if unnamed and self._theirs is v0_3_proto.FORM:
-            # Its servers call a configuration that nobody named as its task; those of Python cannot list any.
+            # Its servers give an unnamed configuration the id of its task; those of Python cannot list configurations.
             params["id"] = params.get("taskId")
         elif unnamed and Operation.LIST_PUSH_CONFIGS in self._theirs.answers:
             # 0.3 may name the task alone, and means its one configuration (protocol §8.2).
@@ -238,7 +247,7 @@ class Translation:
             self._restore_tenants(result)
             self._localise({"config": result})
         elif operation.sends:
-            # Other members are no answer of either kind.
+            # Other members are not an answer of either kind.
             kind = "task" if "task" in result else "message"
             result = {kind: result[kind]}
             self._localise(result)
@@ -299,10 +308,10 @@ class Translation:
         """Return the status and the body of an agent's error for the client."""
         if self.client.binding is Binding.JSONRPC:
             oldest = self.client.version is Version.V0_1
-            if oldest and error.code == _UNSUPPORTED and self._operation.sends and not error.challenges:
-                # 0.1 has words of its own for what a send may not be supported for (protocol §4.1).
+            if oldest and error.code == UNSUPPORTED_OPERATION.code and self._operation.sends and not error.challenges:
+                # 0.1 has its own errors for unsupported sends (protocol §4.1).
                 known = self._naming is not None and self._naming.known
-                code = _INVALID_TASK_STATE if known else _STREAMING_NOT_SUPPORTED
+                code = INVALID_TASK_STATE_0_1 if known else STREAMING_NOT_SUPPORTED_0_1
                 if known or self._operation.streams:
                     return 200, jsonrpc.write_error(self._client.id, code, error.message)
             return 200, agent_error.write_jsonrpc(error, id=self._client.id, version=self.client.version)
@@ -316,8 +325,8 @@ class Translation:
         A stream about a task begins with the Task for clients of 0.3 and 1.0 (1.0 §3.1.2, §3.1.6), also where an agent
         of an older generation begins with an update.
 
-        Generations before 1.0 say in the last event that it is the last. An event that may be it, which ends the task
-        or waits for the client, is held back until another comes or the stream ends.
+        Versions before 1.0 mark the last event. An event that may be the last, because it ends the task or waits for
+        the client, is held back until another comes or the stream ends.
 
         Raises:
             UpstreamProtocol: the event breaks the rules of the agent's version.
@@ -340,10 +349,10 @@ class Translation:
         return before if self._held.hold(event) else before + self._lowered(event, last=False)
 
     def fail(self, error: AgentError) -> bytes:
-        """Return the last bytes of a stream that the agent ends with an error; gRPC tells it in the trailers.
+        """Return the last bytes of a stream that the agent ends with an error; over gRPC the error is in the trailers.
 
         Raises:
-            UpstreamReset: the client's dialect has no word for it.
+            UpstreamReset: the client's dialect has no event for it.
         """
         self.stream_error = error
         word = self._last_word(error)
@@ -418,12 +427,6 @@ def _translated(work: Callable[[_G], _T], frame: _G) -> _T:
 
 
 _EVENTS = ("task", "message", "statusUpdate", "artifactUpdate")
-
-
-_UNSUPPORTED = -32004
-# Of 0.1, where later generations mean something else by them.
-_STREAMING_NOT_SUPPORTED = -32006
-_INVALID_TASK_STATE = -32009
 _ONE_CONFIG = frozenset({Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG})
 
 

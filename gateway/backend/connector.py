@@ -1,7 +1,7 @@
-"""Connectors: how the replicas of one backend are reached, and where their card comes from.
+"""Connectors: the connections to the replicas of one backend, and the source of their card.
 
-A connector makes three things: connections, upstreams on them, and the reader of the card. What survives a
-configuration change is a shared resource, acquired by its specification.
+A connector makes connections, upstreams on them, and the reader of the card. Objects that survive a configuration
+change are shared resources, acquired by their specification.
 """
 
 import os

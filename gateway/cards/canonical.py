@@ -83,7 +83,8 @@ def served_forms(card: Tree) -> Iterator[bytes]:
 def received_forms(card: Tree) -> Iterator[tuple[bytes, Tree]]:
     """Yield the forms that an agent may have signed, each with the card that it covers.
 
-    A form covers members of one version. Others are unsigned, so they are not in the card that stands beside it.
+    A form covers members of one version. Other members are unsigned, so they are not in the card that is yielded with
+    the form.
 
     Args:
         card: The card as it was received, strictly read.
@@ -118,7 +119,7 @@ def _message_forms(card: Tree) -> Iterator[tuple[bytes, Tree]]:
         message = ParseDict(card, a2a_pb2.AgentCard(), ignore_unknown_fields=True)
         tree: Tree = MessageToDict(message)
     except (ParseError, SerializeToJsonError, RecursionError, AttributeError, TypeError, ValueError):
-        # Not of 1.0; a hostile card makes it raise more than it documents.
+        # It is not a card of 1.0; a hostile card makes the class raise undocumented exceptions.
         return
     clean = without_empty(tree)
     yield canonical(clean), clean
@@ -163,7 +164,7 @@ def _members_1_0(card: Tree) -> Tree:
     members = {name: value for name, value in card.items() if name in _OF_1_0}
     members["capabilities"] = _without(card["capabilities"], "stateTransitionHistory")
     if "extensions" in members["capabilities"]:
-        # Protobuf knows no presence of these, so ProtoJSON leaves out their defaults.
+        # These fields have no presence in protobuf, so ProtoJSON leaves out their defaults.
         extensions = [
             {name: value for name, value in each.items() if value is not False and value != ""}
             for each in members["capabilities"]["extensions"]

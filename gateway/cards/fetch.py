@@ -4,7 +4,7 @@ Agents are not trusted: the size is capped while reading, nothing is decompresse
 kept, and one deadline covers the whole fetch. A failed fetch changes only `error`; calls never wait for it. Long cards
 are parsed in a thread, because that can take a tenth of a second.
 
-With a verifier, a card is used only if its signatures are good; the last good card stays in the place of any other.
+With a verifier, a card is used only if its signatures are good; otherwise the last good card stays.
 
 A source is *unread* until its first attempt ends, then *settled*, with a card or without. A card that the agent has not
 confirmed for `keep` seconds is *stale* until the next success. A static card is settled and never stale.
@@ -79,7 +79,7 @@ class CardPlace:
     server_name: str | None = None
 
     def elsewhere(self) -> "CardPlace":
-        """Time for one attempt if there is another replica."""
+        """Seconds for one attempt if there is another replica."""
         if not self.others:
             return self
         following, *rest = self.others
@@ -107,7 +107,7 @@ def origin(url: str) -> tuple[str, str | None, int | None]:
         parts = urlsplit(url)
         port = parts.port if parts.port is not None else {"http": 80, "https": 443}.get(parts.scheme)
     except ValueError:
-        # No such address can be asked, so it shares its origin with none but itself.
+        # Such an address cannot be fetched, so it shares its origin with no other.
         return url, None, None
     return parts.scheme, parts.hostname, port
 
@@ -138,11 +138,12 @@ class CardAsker(Protocol):
             longest: Bytes of the longest card.
 
         Raises:
-            Fault: There is no answer. UpstreamProtocol: The answer is no card, or too long.
+            Fault: There is no answer.
+            UpstreamProtocol: The answer is not a card, or too long.
         """
 
     def turn(self) -> None:
-        """Ask the next replica from now on, if there is one."""
+        """Use the next replica from now on, if there is one."""
 
 
 ASIDE = 16 * 1024
@@ -165,7 +166,7 @@ class CardReport(StrEnum):
     """304: the current card is confirmed."""
     UNREACHABLE = "unreachable"
     REFUSED = "refused"
-    """The answer was no card: an error status, a redirect, an encoded body."""
+    """The answer has no card: an error status, a redirect, an encoded body."""
     INVALID = "invalid"
     """The body is not a card."""
     UNUSABLE = "unusable"
@@ -228,7 +229,7 @@ class CardSource:
 
     Attributes:
         discretion: The operator's settings for the card.
-        verifier: Verifies the signatures of the card; None if nobody does.
+        verifier: Verifies the signatures of the card; None for no verification.
         turns: Limits the fetches of all sources with one client. httpx examines all waiting requests whenever one ends,
             so a thousand at once would hold the loop for seconds.
         card: The last good card, or None.
@@ -240,7 +241,7 @@ class CardSource:
         wrong: Members that were left out for their type, as `parse_card` reports them, for operators only.
         report: Result of the last attempt; None before the first one.
         settled: Set when the first attempt has ended.
-        personal: Whether it is the extended card, given to the gateway's credential.
+        personal: Whether it is the extended card for the gateway's credential.
         signed_by: The `kid` of the configured key that has signed the card, or None.
     """
 
@@ -267,10 +268,10 @@ class CardSource:
         place = self.place
         self.settled = asyncio.Event()
         self._held: dict[bool, _Held] = {}
-        # Whether `card` is what the operator wrote, until the agent tells its own.
+        # Whether `card` is the operator's, until the agent returns its own.
         self._begun = False
         if place.card_url is not None:
-            # Its URL is asked, whatever else the agent has.
+            # Its URL is always fetched.
             self.asker = None
         if place.static is not None:
             try:
@@ -304,7 +305,7 @@ class CardSource:
         return math.inf if self.fetched_at is None else self.timing.clock() - self.fetched_at
 
     def begin_with(self, card: Tree) -> None:
-        """Serve the operator's card until the agent gives its own.
+        """Serve the operator's card until the agent returns its own.
 
         Raises:
             CardInvalid: It cannot be served.
@@ -313,7 +314,7 @@ class CardSource:
         self._begun = True
 
     def follow(self, before: "CardSource") -> None:
-        """Serve the card of another source until the agent gives its own.
+        """Serve the card of another source until the agent returns its own.
 
         Raises:
             CardInvalid: It cannot be served.
@@ -382,13 +383,13 @@ class CardSource:
             await self._take_called(first.card, first.size, first.wrong)
             self.signed_by = first.signed_by
             return first.report
-        # protocol.md §12.1: some agents serve one shape or the other by A2A-Version. Without it they think of 0.3.
+        # protocol.md §12.1: some agents select the form of the card by A2A-Version, and return 0.3 without it.
         reports = {first.report}
         try:
             reports.add((await self._ask_all(modern=False)).report)
         except _Failed as failure:
             logger.warning("no card of 0.3 from %s: %s", self.place.shown, failure)
-        # If the second shape cannot be read today, that of last time stays in the card; if never, half a card serves.
+        # If the second form cannot be read, the previous one stays in the card; without one, half a card is served.
         second = self._held.get(False)
         if second is None:
             await self._take_called(first.card, first.size, first.wrong)
@@ -404,7 +405,7 @@ class CardSource:
         except UpstreamProtocol as fault:
             raise _Failed(CardReport.REFUSED, fault.message) from fault
         except Fault as fault:
-            # Why a process does not run helps; what others have in detail are addresses.
+            # The detail says why a process does not run; other faults have addresses there.
             runs = not isinstance(fault, NoHealthyBackend) or not fault.detail
             why = explained(fault) if runs else f"{fault.message}: {fault.detail}"
             raise _Failed(CardReport.UNREACHABLE, why) from fault
@@ -482,7 +483,7 @@ class CardSource:
         """Ask the candidates until one is not missing, and keep its answer."""
         missing: _Missing | None = None
         for url in self.place.candidates:
-            # Before the turn: agents with other credentials do not wait for the token endpoint of this one.
+            # Before the turn, so that other agents do not wait for the token endpoint of this one.
             shown = await self._token(url)
             try:
                 async with self.turns, asyncio.timeout(self.place.deadline):
@@ -529,7 +530,7 @@ class CardSource:
         except CardInvalid as error:
             raise _Failed(CardReport.INVALID, f"not a card: {error}") from error
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
-            # The kind only: the text can hold what a hostile peer wrote. ValueError: a header or a host that cannot be.
+            # The kind only: the text can hold text of a hostile peer. ValueError: an invalid header or host.
             connecting = isinstance(error, httpx.ConnectError) and url.lower().startswith("https:")
             raise _Failed(CardReport.UNREACHABLE, f"not reached: {kind(error, connecting=connecting)}") from error
 
@@ -562,7 +563,7 @@ class CardSource:
         if modern:
             headers["A2A-Version"] = "1.0"
         held = self._held.get(modern)
-        # By other keys, the card that is held may be a bad one.
+        # The current card may not verify with the new keys.
         if held is not None and held.url == url and held.etag and held.keys_version == self._keys_version:
             headers["If-None-Match"] = held.etag
         return headers
@@ -627,5 +628,5 @@ def _varies(response: httpx.Response) -> bool:
 
 
 def _usable(etag: str) -> bool:
-    # It is sent back: nothing that is long, or no header value.
+    # It is sent back, so it must be short and a valid header value.
     return len(etag) <= 256 and etag.isascii() and etag.isprintable()

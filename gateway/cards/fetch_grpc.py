@@ -1,8 +1,8 @@
-"""The card of an agent behind gRPC, which has no well-known path but methods that return a card.
+"""The card of an agent behind gRPC, which has methods that return a card instead of a well-known path.
 
-1.0 has the extended card alone, 0.3 one method for both (protocol trap 27). The services that answer tell which
-versions the agent speaks, also without a card. The gateway shows its own credential, so only callers that may use the
-agent see that card; others see a minimal one, unless the file has a card.
+1.0 has the extended card alone, 0.3 one method for both (protocol trap 27). The services that answer show the versions
+of the agent, even without a card. The gateway uses its own credential, so only callers that may use the agent see that
+card; others see a minimal one, unless the file has a card.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class GrpcCards:
     tokens: TokenSource | NoToken | None = None
 
     def turn(self) -> None:
-        """Ask the next replica from now on."""
+        """Use the next replica from now on."""
         if self.others:
             (channel, place), *rest = self.others
             self.others = (*rest, (self.channel, self.place))
@@ -63,7 +63,7 @@ class GrpcCards:
 
         Raises:
             UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Draining: As the channel.
-            UpstreamProtocol: The answer is no card, or too long.
+            UpstreamProtocol: The answer is not a card, or too long.
             UpstreamAuthFailed: There is no token for the agent.
         """
         shown = None if self.tokens is None else await self.tokens.pair()
@@ -80,7 +80,7 @@ class GrpcCards:
                 if self.tokens is not None and shown is not None:
                     self.tokens.refused(shown)
                 raise
-            # A status shows that the method exists if it is an A2A error, or one that no proxy makes.
+            # A status shows that the method exists if it is an A2A error, or one that proxies do not send.
             status = answer.failure
             if status is None or status.details or "Error:" in status.message or status.code not in _ANYBODY:
                 spoken.append(CardInterface(Dialect(Binding.GRPC, version), self.place))
@@ -96,7 +96,7 @@ class GrpcCards:
 
     def _request(self, method: GrpcMethod) -> bytes:
         if self.tenant is None:
-            # There is nothing in it that must be said.
+            # The request has no required fields.
             return b""
         call = Call(method.operation, Dialect(Binding.GRPC, method.version), method.path)
         return with_tenant(call, self.tenant, scope_field=self.scope_field)
@@ -109,4 +109,4 @@ def _card(version: Version, message: bytes) -> bytes:
 _ANYBODY = frozenset(
     CODES[name] for name in ("UNIMPLEMENTED", "PERMISSION_DENIED", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "CANCELLED")
 )
-"""Statuses that a check of credentials, or a proxy, may give before the method is looked up."""
+"""Statuses that a check of credentials, or a proxy, may send before the method is looked up."""

@@ -12,7 +12,7 @@ from gateway.a2a.card import CardInterface, CardInvalid, parse_card
 from gateway.a2a.command import URL, behind_pipe, generations
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamProtocol
-from gateway.a2a.json import Tree
+from gateway.a2a.json import Tree, TreeInvalid, parse_tree
 from gateway.cards.fetch import CardAnswer
 from gateway.upstream.stdio.agent import Agent, CardQuery
 
@@ -23,8 +23,8 @@ class StdioCards:
 
     Attributes:
         written: The operator's card, or None; the card of the process overrides it, field by field.
-        query: The way to ask.
-        start: Seconds that the process has to start, beside those for a request.
+        query: The request for the card.
+        start: Timeout of the process's start in seconds, in addition to that of a request.
         asked: Whether it has answered before.
     """
 
@@ -36,7 +36,7 @@ class StdioCards:
 
     @property
     def stub(self) -> Tree | None:
-        """Return the card that is served until the agent gives its own."""
+        """Return the card that is served until the agent returns its own."""
         return None if self.written is None else behind_pipe(self.written, self._versions(self.written, ()))
 
     async def ask(self, deadline: float, longest: int) -> CardAnswer:
@@ -48,7 +48,7 @@ class StdioCards:
 
         Raises:
             NoHealthyBackend, UpstreamTimeout, UpstreamReset, Draining: There is no answer.
-            UpstreamProtocol: The answer is no card, or too long.
+            UpstreamProtocol: The answer is not a card, or too long.
         """
         answer = await self.agent.handshake(self.query, self.start + deadline, again=self.asked)
         self.asked = True
@@ -76,11 +76,8 @@ class StdioCards:
 def _read(card: bytes, longest: int, *, whole: bool) -> Tree:
     try:
         if whole:
-            # Refuses what is no card; what is wrong in one is for who takes it to say.
+            # Refuses anything that is not a card. The caller reports defects of a card.
             parse_card(card, longest=longest)
-        tree = msgspec.json.decode(card)
-    except (CardInvalid, msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return parse_tree(card, max_bytes=longest)
+    except (CardInvalid, TreeInvalid) as error:
         raise UpstreamProtocol("the agent's answer is no card", detail=str(error)) from error
-    if not isinstance(tree, dict):
-        raise UpstreamProtocol("the agent's answer is no card")
-    return tree

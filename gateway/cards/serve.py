@@ -173,7 +173,7 @@ class ServedCards:
         grpc: The gRPC address; None lists no gRPC.
         methods: Operations that are relayed; cards promise no others.
         require_tenant: Whether a call without a tenant is refused.
-        signs: Signs them; by default nobody does.
+        signs: Signs them; by default they are not signed.
     """
 
     source: CardSource
@@ -250,7 +250,7 @@ class ServedCards:
             dual: Whether the client may mean 1.0 with words of 0.3, so that the card has the members of both.
 
         Raises:
-            UpstreamProtocol: The agent's answer is no card.
+            UpstreamProtocol: The agent's answer is not a card.
             CardUntrusted: Its signatures are bad, or missing.
             StateUnavailable: As `signed`.
         """
@@ -317,7 +317,7 @@ class ServedCards:
         return source.sanitized
 
     def _way(self, rule: Rule, tenant: str | None, host: str) -> _Way:
-        # Over gRPC a rule has no path, and its tenant may only stand for one: then there is none to write over HTTP.
+        # Over gRPC a rule has no path, and its tenant may only replace one: then there is none over HTTP.
         written = rule if self.grpc is None else self.grpc.written(rule)
         # A card names the host of the rule, or for a wildcard the one that matched it.
         at = host if written.host is not None and written.host.startswith("*.") else written.host
@@ -335,9 +335,9 @@ class ServedCards:
             if dialect.binding is Binding.GRPC:
                 interfaces += self._over_grpc(dialect.version, way)
             elif dialect == _JSONRPC_1_0 or fits_path(way.tenant):
-                # HTTP+JSON says the tenant in the path, and clients before 1.0 in the URL; not every tenant fits there.
+                # HTTP+JSON has the tenant in the path, and clients before 1.0 in the URL; not every tenant fits there.
                 interfaces.append(_over_http(way.url, way.tenant, dialect))
-        # 0.1 has no extended card, whatever a card that was set otherwise may say.
+        # 0.1 has no extended card, even if the operator's card says so.
         ancient = {dialect.version for dialect in spoken} == {Version.V0_1}
         return Served(
             tuple(interfaces),
@@ -353,7 +353,7 @@ class ServedCards:
         if way.grpc is None:
             return
         place, tenant = way.grpc
-        # The plain service of 0.3 has no place for a tenant, and none is known that the scoped one could be told.
+        # The plain service of 0.3 has no field for a tenant, and no tenant is known for the scoped one.
         if tenant is not None or not self.require_tenant or version is Version.V1_0:
             yield ServedInterface(place, Dialect(Binding.GRPC, version), tenant)
 
@@ -390,7 +390,7 @@ def sign_in_card(
     old: bool = False,
     modern: bool = False,
 ) -> ServedCard:
-    """Return the card of an endpoint where only a credential picks the agent: how to call, and what to show.
+    """Return the card of an endpoint where only a credential selects the agent: addresses and security schemes.
 
     Args:
         host: The endpoint's own, or None.
@@ -419,7 +419,7 @@ def _over_http(url: str, tenant: str | None, dialect: Dialect) -> ServedInterfac
         url = url.rstrip("/")
     if dialect.version is Version.V1_0:
         return ServedInterface(url, dialect, tenant)
-    # Before 1.0 a client cannot say the tenant in a message, so its URL does (protocol §3).
+    # Before 1.0 messages have no tenant, so the URL has it (protocol §3).
     return ServedInterface(url if tenant is None else url.rstrip("/") + "/" + tenant, dialect)
 
 
@@ -440,7 +440,7 @@ class _Shelf:
         return kept
 
     def put(self, key: Hashable, made: ServedCard | str) -> ServedCard | str:
-        """Keep what was made under a key that has nothing yet, and give it back."""
+        """Cache a card or an error under an empty key, and return it."""
         self._kept[key] = made
         self._size += _length(made)
         while len(self._kept) > MOST_KEPT or (self._size > ROOM and len(self._kept) > 1):

@@ -64,6 +64,7 @@ def sign(body: bytes, key: SigningKey, key_set_url: str) -> bytes:
         body: The card as JSON, without signatures.
         key_set_url: The `jku` of the signatures.
     """
+    # The gateway's own JSON: the agent's card was read strictly before it was rebuilt.
     card: Tree = msgspec.json.decode(body)
     header = {"alg": ALGORITHM, "typ": "JOSE", "kid": key.public["kid"], "jku": key_set_url}
     compact = (_JWS.encode(form, key.private, ALGORITHM, dict(header)).split(".") for form in served_forms(card))

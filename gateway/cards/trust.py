@@ -45,7 +45,7 @@ class Trust:
         """Return the authorities of a PEM file, or of the system.
 
         Args:
-            shown: PEM files of the gateway's certificate and key.
+            shown: PEM files of the gateway's client certificate and key.
 
         Raises:
             OSError: The file is missing, or has changed since it was checked.
@@ -53,7 +53,7 @@ class Trust:
         made = self._made.get((file, shown))
         if made is None:
             files = [*(() if file is None else (file,)), *(shown or ())]
-            # Those of the system are read once in the life of a process.
+            # The system's authorities are read once per process.
             digests = tuple(hashlib.sha256(each.read_bytes()).digest() for each in files)
             made = self._made[file, shown] = self._resources.acquire(
                 ("trust", str(file or ""), *(str(each) for each in shown or ())),
@@ -64,7 +64,7 @@ class Trust:
         return made
 
     def roots(self, file: Path | None = None) -> bytes:
-        """Return the certificates for gRPC, which knows no contexts.
+        """Return the certificates for gRPC, which does not use contexts.
 
         Raises:
             OSError: As `of`.

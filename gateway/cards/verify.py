@@ -1,8 +1,10 @@
-"""Verifies the signatures of an agent's card as it was received (A2A 1.0 §8.4), by configured keys alone.
+"""Verifies the signatures of an agent's card as it was received (A2A 1.0 §8.4), by configured keys only.
 
-Of a signature's header only `alg` and `kid` count, which pick among those keys. `jku`, `jwk`, `x5u` and `x5c` are never
-used, and a `crit` that PyJWT would have to understand is refused (safety B3, K1). One valid signature is enough. Only
-the members that it covers are in the verified card, so that nobody can add others.
+Of a signature's header only `alg` and `kid` are used, which select among those keys. `jku`, `jwk`, `x5u` and `x5c` are
+never used, and a `crit` that PyJWT would have to understand is refused (safety B3, K1).
+
+One valid signature is enough. Only the members that it covers are in the verified card, so that no other members can be
+added.
 """
 
 import asyncio
@@ -26,9 +28,9 @@ from gateway.identity.jwks import LONGEST_KID, Keys, KeySetInvalid, Verification
 ALGORITHMS: Final = frozenset(
     {"ES256", "ES384", "ES512", "EdDSA", "PS256", "PS384", "PS512", "RS256", "RS384", "RS512"}
 )
-"""Asymmetric ones alone: with a shared secret every verifier could sign."""
+"""Asymmetric algorithms only: with a shared secret every verifier could sign."""
 MOST_SIGNATURES: Final = 16
-"""Signatures of one card that are looked at; each may be verified over several forms."""
+"""Most signatures of one card that are checked; each may be verified over several forms."""
 _LONGEST_HEADER: Final = 8 * 1024
 _BASE64URL: Final = re.compile(r"[A-Za-z0-9_-]+")
 _REFUSED: Final = frozenset({"crit", "b64", "zip"})
@@ -49,7 +51,7 @@ class CardKeys(Protocol):
     error: str | None
 
     def find(self, kid: str | None, algorithm: str) -> VerificationKey | None:
-        """Return the one key that a header can mean, or None."""
+        """Return the only key that matches a header, or None."""
 
     async def wait_for(self, kid: str | None) -> bool:
         """Wait for a reading that may bring the key of a header."""
@@ -76,7 +78,7 @@ class FileKeys:
             self.error = str(error)
 
     def find(self, kid: str | None, algorithm: str) -> VerificationKey | None:
-        """Return the one key that a header can mean, or None."""
+        """Return the only key that matches a header, or None."""
         return self._keys.find(kid, algorithm)
 
     async def wait_for(self, kid: str | None) -> bool:  # noqa: ARG002 - as `CardKeys`
@@ -92,8 +94,8 @@ class Verified(NamedTuple):
     """A card that may be used.
 
     Attributes:
-        card: As JSON: of a signed one the members that its signature covers.
-        kid: The key that has signed it, or None if nobody has, and nobody must.
+        card: As JSON; if it is signed, only the members that its signature covers.
+        kid: The key that signed it, or None if unsigned and no signature is required.
     """
 
     card: bytes
@@ -175,7 +177,7 @@ def _header(signature: object) -> tuple[str, str]:
     header = parse_tree(base64.urlsafe_b64decode(padded), max_bytes=_LONGEST_HEADER)
     if not isinstance(beside, dict | None):
         raise ValueError("`header` is no object")  # noqa: TRY004 - a fact about a card
-    # RFC 7515 §7.2.1: no name is in both, and what decides is protected.
+    # RFC 7515 §7.2.1: no name is in both headers, and the names that decide are protected.
     if (beside or {}).keys() & (header.keys() | _REFUSED | {"alg", "kid"}):
         raise ValueError("`header` has what only `protected` may have")
     if refused := _REFUSED & header.keys():
@@ -189,7 +191,7 @@ def _header(signature: object) -> tuple[str, str]:
 
 
 def _verify(raw: bytes, card: Tree, keys: Mapping[int, tuple[str, str, VerificationKey]]) -> Verified:
-    """Return what the first valid signature covers.
+    """Return the members that the first valid signature covers.
 
     Raises:
         CardUntrusted: None is valid.

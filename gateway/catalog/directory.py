@@ -34,7 +34,7 @@ class CardFacts(Protocol):
 
     @property
     def personal(self) -> bool:
-        """Whether it is for callers that may use the agent alone."""
+        """Whether it is only for callers that may use the agent."""
 
     @property
     def version(self) -> int:
@@ -56,7 +56,7 @@ class AgentListing:
     Attributes:
         backend: Its key.
         hint: The operator's latency in seconds, or None.
-        why_down: Returns why no call can go there now, or an empty text.
+        why_down: Returns why it cannot take calls now, or an empty text.
         first_byte: Its measured latency.
         is_product: Whether its card is that of the agent, and not that of one tenant's backend.
     """
@@ -111,7 +111,7 @@ class RankedListing:
 
     @property
     def trouble(self) -> str:
-        """Why no call can go there now, or an empty text."""
+        """Why it cannot take calls now, or an empty text."""
         if self.listing.sanitized is None:
             return "its card is too old"
         return self.listing.why_down()
@@ -148,7 +148,7 @@ class Seen:
 
     Attributes:
         listing: The backend whose card the caller would read.
-        tells: Whether the caller may read what the agent says of itself: its descriptions and skills.
+        tells: Whether the caller may read the agent's own descriptions and skills.
     """
 
     listing: AgentListing
@@ -221,7 +221,7 @@ class Directory:
         yield from sorted((_rank(each, now, by_tag=having[each.backend]) for each in own), key=_by_score)
 
     def unread(self, agents: Collection[str]) -> Iterator[str]:
-        """Yield those of some agents of which nobody knows yet whether they have a card."""
+        """Yield those of some agents whose card was not read yet."""
         for agent in list(self._unread):
             if all(listing.card.is_settled for listing in self._by_agent[agent]):
                 del self._unread[agent]
@@ -241,13 +241,13 @@ class Directory:
     def seen_by(self, principal: Principal | None) -> list[Seen]:
         """Return the agents that a caller may see, by name.
 
-        A caller sees the agents that it may call, but for those that are left out of the catalog. A stranger, and an
+        A caller sees the agents that it may call, except those that are left out of the catalog. A stranger, and an
         anonymous caller, sees the agents that are listed for anyone.
         """
         if principal is None or principal.method == "anonymous":
             self._follow()
             return self._strangers
-        # `unlisted` leaves the catalog; what is private is in it for those who may call it.
+        # `unlisted` agents are not in the catalog; private ones are, for their callers.
         table = self._table
         return [
             self._seen(agent, principal)
@@ -330,7 +330,7 @@ class Directory:
         return order.ranked
 
     def _says(self, seen: Seen, words: str) -> bool:
-        """Return whether words without case stand in what the caller may read of an agent."""
+        """Return whether words are in the texts of an agent that the caller may read, without case."""
         if words in seen.agent.casefold():
             return True
         return seen.sanitized is not None and words in self.texts.of(seen.listing.backend, seen.listing.card).words
@@ -361,8 +361,8 @@ class Skill:
 class CardText:
     """The texts of one card, as pages show and search them.
 
-    Cards are another party's: a text here has no half of a surrogate pair, which has no bytes, and no character that
-    turns the direction of the text behind it, and so could make a name look like another.
+    Cards are untrusted: the texts here have no lone surrogates, which cannot be encoded, and no characters that change
+    the text direction, which could disguise a name.
 
     Attributes:
         words: All that is searched, without case.

@@ -1,11 +1,12 @@
 """The catalog as documents: AI Catalog and an API catalog, each caller's own view of the agents.
 
 - AI Catalog (draft of the AI Catalog working group, `specVersion` 1.0): `/.well-known/ai-catalog.json`, one entry for
-  each agent with the URL of its card. The gateway is no publisher of the agents, so identifiers are URLs of its own.
+  each agent with the URL of its card. The gateway is not the publisher of the agents, so identifiers are URLs of its
+  own.
 - RFC 9727: `/.well-known/api-catalog`, a link set (RFC 9264) with the agents as items, and the card of each as
   `service-desc`.
 
-Both are paged by `Link: rel="next"` (RFC 8288), for neither format has pages of its own.
+Both are paged by `Link: rel="next"` (RFC 8288), because neither format has pages.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,10 +56,10 @@ class Filters:
 
     @classmethod
     def read(cls, query: bytes) -> "Filters":
-        """Return the filters of a query; parameters of other names mean nothing here.
+        """Return the filters of a query; other parameters are ignored.
 
         Raises:
-            BadParams: a parameter stands twice, is too long, or is no number.
+            BadParams: a parameter is repeated, too long, or not a number.
         """
         try:
             pairs = parse_qs(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=32)
@@ -146,9 +147,10 @@ def _behind(seen: Sequence[Seen], filters: Filters) -> Sequence[Seen]:
 
 
 def rule_for(table: Table, seen: Seen, principal: Principal | None) -> Rule | None:
-    """Return the match by which the caller finds an agent: the one that asks for least; None if there is none.
+    """Return the match by which the caller finds an agent: the one with the fewest conditions; or None.
 
-    An agent that only a skill picks has no address of its own. A stranger is not told of one that a credential picks.
+    An agent with skill matches only has no address of its own. A match that needs a credential is hidden from
+    strangers.
     """
     rules = []
     for rule in table.agents[seen.agent].rules:

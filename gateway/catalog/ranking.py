@@ -1,7 +1,7 @@
 """The rank of agents that have a skill. Pure: no clock, no socket.
 
 An exact skill id comes before a tag, then the operator's `trust`, then the latency, then the name. So the order is
-total and the same in every process that knows the same.
+total, and the same in every process with the same data.
 
 The latency is what the operator writes, or else the measured first byte time of calls that send a message. A measured
 time counts in steps of a factor of two: one that lies near the border of two steps does not change the order with every
@@ -26,7 +26,7 @@ _LEAST = 0.001
 
 @dataclass(slots=True, eq=False)
 class Changes:
-    """Counts what changes the index of skills; the snapshots of one process share it.
+    """Counts the changes of the index of skills; the snapshots of one process share it.
 
     Attributes:
         cards: Changes of any card.

@@ -1,7 +1,7 @@
-"""Renders the pages of the catalog, and has their static files and headers; knows no server.
+"""Renders the pages of the catalog, and has their static files and headers; independent of the server.
 
-Every URL is relative and every page lies in one folder, so the page works behind any path prefix. Nothing is loaded
-from elsewhere, and neither script nor style stands in a page (`CSP`).
+Every URL is relative and every page is in one folder, so the page works behind any path prefix. No file is loaded from
+other origins, and pages have no inline scripts or styles (`CSP`).
 """
 
 import hashlib
@@ -45,7 +45,7 @@ def _asset(path: Path) -> Asset:
 
 
 ASSETS: Mapping[str, Asset] = {path.name: _asset(path) for path in sorted(_WEB.iterdir()) if path.suffix in _KINDS}
-"""Static files by name; they tell nothing of this gateway."""
+"""Static files by name; they have no data of this gateway."""
 
 _templates = Environment(
     loader=FileSystemLoader(_WEB), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

@@ -1,7 +1,7 @@
 """The configuration of a command: its file, the flags that set something in it, and names that it completes.
 
-There is one flag for each setting that may come from outside the file. A file that cannot be read completes nothing: a
-shell has no place for an error.
+There is one flag for each setting that may come from outside the file. If the file cannot be read, there are no
+completions, because a shell cannot show an error.
 """
 
 import os

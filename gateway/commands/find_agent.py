@@ -99,7 +99,7 @@ def credential(key: str | None, token: str | None) -> dict[str, str]:
     """Return the header of a credential, or none.
 
     Raises:
-        CommandFailed: there are two, or no header can carry it.
+        CommandFailed: there are two, or a header cannot carry it.
     """
     if key is not None and token is not None:
         raise CommandFailed("show one credential: --key or --token", code=2)
@@ -155,7 +155,7 @@ def check_url(url: str, *, of_card: bool = False) -> None:
     if not usable:
         hint = f"; did you mean http://{url} ?" if _ADDRESS.match(url) else ""
         if is_grpc(url):
-            # There is no card at such an address.
+            # Such an address cannot have a card.
             hint = "; an agent behind gRPC is written into the file, this as its `backend`"
         raise CommandFailed(f"write the URL as https://agents.example.com/support{hint}", code=2)
     if "@" in parts.netloc:

@@ -59,7 +59,7 @@ class _Card:
 
 
 def _directory(examined: Examined, resolver: Table) -> Directory:
-    """Return the skills of cards in files; nothing is fetched, and nothing is known of health."""
+    """Return the skills of cards in files; no card is fetched, and health is unknown."""
     config, changes = examined.config, Changes()
     assert config is not None
     listings = []
@@ -120,7 +120,7 @@ def read_claims(pairs: list[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A recorded HTTP request, as far as routing looks at it.
+    """The parts of a recorded HTTP request that routing uses.
 
     Attributes:
         credential: The bearer token or API key, or None.
@@ -138,7 +138,7 @@ def read_request(text: bytes) -> Recorded:
     """Read a request as HTTP/1.1 writes it: request line, header fields, an empty line, the body (RFC 9112 §2.1).
 
     Raises:
-        CommandFailed: it is no such text.
+        CommandFailed: it is not such a text.
     """
     head, _, body = text.replace(b"\r\n", b"\n").lstrip(b"\n").partition(b"\n\n")
     first, *lines = head.decode("latin-1").split("\n")

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import msgspec
 
-from gateway.a2a.bindings.jsonrpc import METHODS
+from gateway.a2a.bindings.jsonrpc import NAMES
 from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import UpstreamProtocol
@@ -227,7 +227,7 @@ def _parts(outgoing: Message) -> list[Tree]:
     """Return the parts of the message in the words of 1.0.
 
     Raises:
-        CommandFailed: There are none, a file cannot be read, or the data is no JSON.
+        CommandFailed: There are none, a file cannot be read, or the data is not JSON.
     """
     parts: list[Tree] = [{"text": outgoing.text}] if outgoing.text.strip() else []
     for path in outgoing.files:
@@ -275,7 +275,7 @@ def _request(
         "Content-Type": "application/json",
     }
     if dialect.binding is Binding.JSONRPC:
-        method = next(name for name, known in METHODS.items() if known == (operation, dialect.version))
+        method = NAMES[operation, dialect.version]
         frame = {"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": method, "params": params}
         return client.build_request("POST", interface.url, content=msgspec.json.encode(frame), headers=headers)
     url = interface.url.rstrip("/")

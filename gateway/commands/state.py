@@ -26,7 +26,7 @@ _BATCH = 500
 _SECRET = "secret"  # noqa: S105 - no secret, but what those are called
 """The kind of notes from which context prefixes, tokens and signatures are derived."""
 _TIMEOUT = 30.0
-"""Seconds for a reply of the store; no call waits for it."""
+"""Timeout of a reply of the store in seconds; no call waits for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,17 @@ import msgspec
 import uvloop
 
 from gateway import __version__
+from gateway.a2a.bindings.jsonrpc import METHODS
 from gateway.a2a.card import is_clean_path, spoken
-from gateway.a2a.fault import Draining, Fault
+from gateway.a2a.fault import (
+    EXTENDED_AGENT_CARD_NOT_CONFIGURED,
+    METHOD_NOT_FOUND,
+    UNSUPPORTED_OPERATION,
+    Draining,
+    Fault,
+)
 from gateway.a2a.framing.lsp import BadFrame, Framing
+from gateway.a2a.operation import Operation
 from gateway.a2a.paths import fits_path
 from gateway.background import Background
 from gateway.cards.serve import PublicUrl
@@ -51,9 +59,9 @@ _NAME = "agent"
 _PUBLIC = "http://stdio.invalid"
 """The public URL of this gateway, which has no listener."""
 _SECRET = "CREDENTIAL"  # noqa: S105 - the name of it
-_CARD_METHODS = ("GetExtendedAgentCard", "agent/getAuthenticatedExtendedCard", "agent/authenticatedExtendedCard")
+_CARD_METHODS = tuple(name for name, (operation, _) in METHODS.items() if operation is Operation.GET_EXTENDED_CARD)
 # Codes of agents without an extended card (1.0 §5.4).
-_NO_EXTENDED_CARD = (-32007, -32004, -32601)
+_NO_EXTENDED_CARD = (EXTENDED_AGENT_CARD_NOT_CONFIGURED.code, UNSUPPORTED_OPERATION.code, METHOD_NOT_FOUND.code)
 # Other interfaces and their credentials are of no use to a host on stdio.
 _LEFT_OUT = ("additionalInterfaces", "securitySchemes", "security", "securityRequirements", "signatures")
 
@@ -67,8 +75,8 @@ class Bridge:
     """The agent and the way to call it.
 
     Attributes:
-        backend: The typed origin, the only one that is dialled, with a path if that of the card differs
-            (`served_path`); the whole URL of an agent behind gRPC.
+        backend: The origin of the command line, which is the only one that is called, with a path if that of the card
+            differs (`served_path`); the whole URL of an agent behind gRPC.
         card: URL of its card, or None to ask over gRPC.
         headers: The header of the credential, if any.
         tenant: The A2A `tenant` field, instead of that of the card.

@@ -1,6 +1,6 @@
-"""An agent of the file: where clients find it, its backends, and how these are called.
+"""An agent of the file: its matches, its backends, and the settings of its calls.
 
-`Defaults` says the same of all agents. Bounds of connections and answers are in `limit`.
+`Defaults` has the settings of all agents. Bounds of connections and answers are in `limit`.
 """
 
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ from gateway.network.address import is_grpc
 
 
 SCHEME = "stdio:"
-"""The scheme that stands in the URL of a backend that is a command."""
+"""The scheme in the URL of a backend that is a command."""
 
 
 def is_stdio(url: str) -> bool:
@@ -53,12 +53,12 @@ def is_stdio(url: str) -> bool:
 
 
 class StdioLimits(Part):
-    """Limits of one process of an agent; a missing one is no limit."""
+    """Limits of one process of an agent; without a key there is no limit."""
 
     memory: Memory | None = None
-    """Its data: heap and stack, not what it maps of files."""
+    """Its data: heap and stack, not mapped files."""
     cpu: Wait | None = None
-    """CPU time of its whole life; it is killed then, and started again."""
+    """Total CPU time, after which it is killed and restarted."""
     files: Positive | None = None
     """Open files."""
 
@@ -67,36 +67,37 @@ class Stdio(Part):
     """A command that the gateway runs, and talks to by standard input and output."""
 
     command: Annotated[tuple[str, ...], OneOrMany()] = ()
-    """The program and its arguments, one word each: no shell reads them. Left out where `card` names it."""
+    """The program and its arguments, one word each, without a shell. Left out if `card` names the command."""
     cwd: str | None = None
-    """The folder that it runs in, relative to this file; the folder of this file where it is left out."""
+    """Its working directory, relative to this file; by default the folder of this file."""
     env: dict[str, SecretStr] = {}
-    """Its environment; nothing of the gateway's own but PATH, HOME, LANG, LC_ALL, TZ and TMPDIR is there beside it."""
+    """Its environment; of the gateway's own it gets only PATH, HOME, LANG, LC_ALL, TZ and TMPDIR."""
     env_from: Strings = ()
     """Names of variables that it gets from the gateway's environment."""
     processes: Annotated[Positive, bounded("is too many", "write at most 64: each one is a process", most=64)] = 1
     """Number of processes; tasks stay with the process that made them, so `ListTasks` is refused with several."""
     per_tenant: Flag = False
-    """Whether each tenant that calls has processes of its own, which find its name in A2A_TENANT."""
+    """Whether each tenant that calls has its own processes, which find its name in A2A_TENANT."""
     tenants: Positive = 64
-    """Most tenants that have processes at a time. The longest idle processes are ended first, with their memory."""
+    """Maximum tenants with processes at a time. The longest idle processes are ended first, and their memory is
+    lost."""
     framing: Literal["lsp", "ndjson"] = "lsp"
-    """Framing of messages to it: with a header, as for language servers, or one line of JSON each. Its own messages
-    are read either way."""
+    """Framing of messages to it: with a header, as for language servers, or one line of JSON each. Its own messages are
+    read in both forms."""
     frame: Room = 32 * 1024 * 1024
-    """The longest message that it may write; also what waits of a stream for a slow client. It is sent as long ones
-    where this is written, and 4MiB where it is left out: many an agent ends when a message is longer."""
+    """The longest message that it may write, and the bytes of a stream that are buffered for a slow client. Messages to
+    it have the same limit if this is set, and 4MiB otherwise, because many agents exit on a longer message."""
     card: str = "extended"
-    """Source of its card: `extended`, by the method for the extended card; `printed`, before anything else; `none`;
-    or the method that it has for it."""
+    """Source of its card: `extended`, the method for the extended card; `printed`, its first message; `none`; or the
+    name of another method."""
     start_timeout: Wait = 30.0
     """Time from its start to its card, or to any answer."""
     stop_timeout: Duration = 5.0
     """Time to exit once its input is closed, and as much after SIGTERM; then it is killed."""
     restart: Literal["always", "on-failure", "never"] = "always"
-    """When it is started again; `on-failure`: one that has served and exits with 0 is started by the next call."""
+    """When it is restarted; `on-failure`: a process that has served and exits with 0 is started by the next call."""
     ping: Wait | None = None
-    """Interval of health pings; a process that does not answer is restarted. Without it there are none."""
+    """Interval of health pings; a process that does not answer is restarted. Without it there are no pings."""
     uid: Count | None = None
     """The user that it runs as, by number; needs a gateway that runs as root."""
     limits: StdioLimits = StdioLimits()
@@ -112,11 +113,12 @@ Repeated = Literal["connect", "reset", "503"]
 
 
 class Affinity(Part):
-    """Which replica the follow-ups of a task go to; of no meaning where there is one."""
+    """The replica that gets the follow-ups of a task; without effect if there is only one replica."""
 
     by: Literal["task", "context", "none"] | None = None
-    """`task`: a call about a task goes to the replica that made it, and one in a context best to the replica that began
-    it; `context`: the whole of a context stays where it began; `none`: any replica answers any call; `task`."""
+    """`task`: a call about a task goes to the replica that made it, and a call in a context goes to the replica that
+    began it if possible; `context`: all calls in a context go to the replica that began it; `none`: any replica answers
+    any call; `task`."""
     gone: Literal["refuse", "other"] | None = None
     """Action for a call whose replica is unavailable: `refuse` it, or ask any `other` one; `refuse`."""
     wait: Duration | None = None
@@ -129,21 +131,22 @@ class Eject(Part):
     """Outlier detection: a replica that fails calls is ejected for a while; a single call then tries it again."""
 
     after: Count | None = None
-    """Calls in a row that failed: no connection, an end or the gateway's own timeout before the answer, no HTTP, 502,
-    503 or 504, or gRPC's UNAVAILABLE (the table in docs/replicas.md); 0 is never; 5."""
+    """Failed calls in a row before an ejection: no connection, an end or the gateway's own timeout before the answer,
+    invalid HTTP, 502, 503 or 504, or gRPC's UNAVAILABLE (the table in docs/replicas.md); 0 is never; 5."""
     time: Wait | None = None
     """Time of the first ejection; it doubles each time that the replica fails again at once; 10s."""
     longest: Wait | None = None
     """Longest ejection; 5m."""
     most: Percent | None = None
-    """Most replicas that are ejected at a time, in percent, but one in any case; 50."""
+    """Maximum replicas that are ejected at a time, in percent, and at least one; 50."""
 
 
 class Breaker(Part):
-    """Circuit breaker: a backend whose calls fail gets none for a while, so that callers fail fast."""
+    """Circuit breaker: a backend whose calls fail gets no calls for a while, so that callers fail fast."""
 
     after: Count | None = None
-    """Calls in a row that failed, as `eject` counts them, over all replicas together; 0 is never; 0."""
+    """Failed calls in a row that open the circuit, over all replicas together, as `eject` counts them; 0 is never;
+    0."""
     time: Wait | None = None
     """Time for which the circuit stays open; then a single call tries the backend; 5s."""
 
@@ -155,7 +158,7 @@ class Health(Part):
     """Path of the GET request, such as `/.well-known/agent-card.json`; without it there are no health checks.
     Behind gRPC any path stands for grpc.health.v1."""
     every: Wait | None = None
-    """Time between two such requests; 10s."""
+    """Time between two health checks; 10s."""
     timeout: Wait | None = None
     """Timeout of the answer; 3s."""
     fail_after: Positive | None = None
@@ -169,15 +172,15 @@ class Health(Part):
 
 
 class Retry(Part):
-    """Which calls are sent again; never one that the agent may have acted on, unless that changes nothing."""
+    """Retries of calls; a call that the agent may have executed is retried only if it is idempotent."""
 
     max: Count | None = None
-    """Most repeats of one call; 0 is none at all; 2."""
+    """Maximum retries of one call; 0 turns retries off; 2."""
     when: Annotated[tuple[Repeated, ...], OneOrMany()] | None = None
-    """`connect`: no connection, so that nothing was sent; `reset`: none of an answer came, once, and only what may be
-    repeated; `503`: the agent says so and asks for at most 2s of patience, once, and only what reads; all three."""
+    """`connect`: no connection, nothing was sent; `reset`: no response byte arrived, one retry of idempotent calls;
+    `503`: the agent answers 503 with a `Retry-After` of at most 2s, one retry of calls that only read; all three."""
     budget: Percent | None = None
-    """Most repeats in percent of the calls of the last 10s, and 20 in any case; 20."""
+    """Maximum retries in percent of the calls of the last 10s, and 20 in any case; 20."""
 
 
 DEFAULT_AFFINITY = Affinity.model_validate({"by": "task", "gone": "refuse", "wait": "0s"})
@@ -191,13 +194,13 @@ DEFAULT_RETRY = Retry.model_validate({"max": 2, "when": ["connect", "reset", "50
 
 
 class Match(Part):
-    """Where an agent is found; all keys that are written must hold."""
+    """The condition under which an agent is selected; all keys that are written must hold."""
 
     host: str | None = None
     """Host of the request: exact, or `*.example.com`."""
     path: str | None = None
-    """Path prefix in whole segments. One that ends in `/skills/{skill}` is for every skill of the agent's card: of the
-    agents that a caller may reach there, the best one for the skill answers."""
+    """Path prefix in whole segments. A prefix that ends in `/skills/{skill}` is for every skill of the agent's card: of
+    the agents that a caller may reach there, the best one for the skill answers."""
     key: str | None = None
     """Name of the API key that the caller shows."""
     claim: dict[str, ClaimValue] = {}
@@ -206,7 +209,8 @@ class Match(Part):
     tenant: A2aTenant | None = None
     """The A2A `tenant` field, compared exactly: any text of at most 256 bytes without control characters."""
     skill: Skill | None = None
-    """A skill id or tag of the agent's card: of the agents that a caller may reach here the best one for it answers."""
+    """A skill id or tag of the agent's card: of the agents that a caller may reach here, the best one for the skill
+    answers."""
 
     @property
     def by_skill(self) -> bool:
@@ -220,13 +224,13 @@ class Require(Part):
     scope: Strings = ()
     """Scopes, in `scope` or `scp`."""
     role: Strings = ()
-    """Roles, in `roles` or `realm_access.roles`; those that stand elsewhere are a `claim`."""
+    """Roles, in `roles` or `realm_access.roles`; for roles elsewhere use `claim`."""
     claim: dict[str, ClaimValue] = {}
     """Claims, as those of a match."""
 
 
 class TokenEndpoint(Part):
-    """A token endpoint (OAuth 2.0), and what is asked of it."""
+    """A token endpoint (OAuth 2.0), and the parameters of token requests."""
 
     token_url: str
     """Its URL; https, or http on loopback and where `allow_insecure` is true."""
@@ -237,11 +241,11 @@ class TokenEndpoint(Part):
     client_auth: Literal["basic", "post"] = "basic"
     """Place of id and secret in the request: an `Authorization: Basic` header, or the form."""
     scopes: Strings = ()
-    """Scopes that are asked for."""
+    """Requested scopes."""
     audience: Strings = ()
-    """Values of `audience`: who the tokens are for, by name."""
+    """Values of `audience`: the recipients of the tokens, by name."""
     resource: Strings = ()
-    """Values of `resource` (RFC 8707): who the tokens are for, by URL."""
+    """Values of `resource` (RFC 8707): the recipients of the tokens, by URL."""
     tls: PeerTls | None = None
     """Authorities for the server of the endpoint; those of the system by default."""
 
@@ -256,8 +260,8 @@ class UpstreamAuth(Part):
     oauth2: TokenEndpoint | None = None
     """Tokens for the gateway itself, by client credentials (RFC 6749 §4.4)."""
     exchange: TokenEndpoint | None = None
-    """Tokens for each caller, by exchange of the caller's own (RFC 8693). With `oauth2` beside it, that is for health
-    checks and the card, which have no caller; without it these have no token."""
+    """Tokens for each caller, by exchange of the caller's own (RFC 8693). Health checks and the card have no caller:
+    they use `oauth2` if it is also set, and no token otherwise."""
 
     @field_validator("header", mode="before")
     @classmethod
@@ -268,14 +272,14 @@ class UpstreamAuth(Part):
 
 
 class Backend(Part):
-    """An agent's address, and how it speaks where its card does not say or is not to be asked."""
+    """An agent's address, and its protocol if the card does not have it or is to be overridden."""
 
     url: str
     """http or https URL; for an agent behind gRPC `grpc://host:port`, or `grpcs://host:port` over TLS."""
     protocol: Literal["jsonrpc", "rest", "grpc"] | None = None
-    """The binding it speaks, instead of its card's; behind a `grpc` or `grpcs` URL always `grpc`."""
+    """The agent's binding, instead of its card's; behind a `grpc` or `grpcs` URL always `grpc`."""
     a2a_version: A2aVersion | None = None
-    """The version it speaks, instead of its card's; needs `protocol`, which for 0.1 is `jsonrpc`."""
+    """The agent's version of A2A, instead of its card's; needs `protocol`, which for 0.1 is `jsonrpc`."""
     allow_insecure: Flag | None = None
     """Whether plain http or grpc to a host that is not loopback is accepted."""
     weight: Count = 100
@@ -283,7 +287,8 @@ class Backend(Part):
     label: Name | None = None
     """Name of a replica in logs, metrics and the ledger; its host and port by default."""
     dns: Literal["headless"] | None = None
-    """`headless`: each address that the host has is a replica, also those that it gets and loses while this runs."""
+    """`headless`: each address of the host is a replica; added and removed addresses are followed while the gateway
+    runs."""
     stdio: Stdio | None = None
     """Instead of a URL: a command that the gateway runs."""
     card: str | None = None
@@ -312,22 +317,22 @@ class AgentTls(PeerTls):
     """TLS with agents that are reached by https or grpcs."""
 
     cert: str | None = None
-    """PEM file with the certificate chain that the gateway shows, relative to this file; needs `key`."""
+    """PEM file with the gateway's certificate chain as a client, relative to this file; needs `key`."""
     key: str | None = None
     """PEM file with its private key, relative to this file."""
     server_name: str | None = None
-    """The name that is asked for and has to be on the certificate, instead of the URL's host."""
+    """The name that is sent as SNI and has to be on the certificate, instead of the URL's host."""
 
 
 class Timeouts(Part):
     """Timeouts of an agent."""
 
     connect: Wait | None = None
-    """Until the connection stands, TLS included; 3s."""
+    """Time to establish the connection, TLS included; 3s."""
     first_byte: Wait | None = None
     """From the end of the request to the first byte of the answer; 30s."""
     send: Wait | None = None
-    """`first_byte` for SendMessage and SendStreamingMessage, which block until the task rests; 10m."""
+    """`first_byte` for SendMessage and SendStreamingMessage, which block until the task ends or waits; 10m."""
     stream_idle: Wait | None = None
     """Silence on a stream, comments included; 10m."""
     total: Wait | None = None
@@ -345,7 +350,7 @@ class CardSign(Part):
     enabled: Flag = True
     """Whether cards are signed."""
     key: SecretStr | None = None
-    """The private key of P-256 in PEM, by a reference; without one gateways make keys and keep them in their state."""
+    """The private key of P-256 in PEM, by a reference; without it gateways make keys and keep them in their state."""
     kid: str | None = None
     """The name of the key in the gateway's key set."""
 
@@ -361,7 +366,7 @@ class CardVerify(Part):
     """Verification of the signatures of the agent's own card."""
 
     keys: str
-    """The key set (JWKS) that verifies them: a URL, or a file relative to this one; never what the card names."""
+    """The key set (JWKS) that verifies them: a URL, or a file relative to this one; never a URL that the card names."""
     require: Flag = True
     """Whether a card without signatures is refused; one with bad signatures always is."""
 
@@ -372,16 +377,16 @@ class CardVerify(Part):
 
 
 class Card(Part):
-    """Where an agent's card comes from, what the operator sets in it, and its signatures."""
+    """The source of an agent's card, the fields that the operator sets in it, and its signatures."""
 
     url: str | None = None
     """Fetched from here instead of the backend's well-known path."""
     file: str | None = None
     """Read from this JSON file, relative to this one, instead of being fetched."""
     set: dict[str, Any] = {}
-    """Fields that win over the card's own."""
+    """Fields that override the card's own."""
     sign: CardSign | None = None
-    """Signing of the served card, where that differs from `defaults`."""
+    """Signing of the served card, if it differs from `defaults`."""
     verify: CardVerify | None = None
     """Verification of the agent's own card; by default its signatures are ignored."""
 
@@ -398,9 +403,9 @@ CLAIM = "claim:"
 
 
 class IdentityHeaders(Part):
-    """Headers that tell an agent its caller: a name, null for none, or `claim:NAME` for that claim's value.
+    """Headers that tell an agent its caller: a name, null for no header, or `claim:NAME` for that claim's value.
 
-    Clients cannot set them, but those with `trust_identity_headers`.
+    Only clients with `trust_identity_headers` can set them.
     """
 
     tenant: Header = None
@@ -408,9 +413,9 @@ class IdentityHeaders(Part):
     subject: Header = None
     """The principal within the tenant: the token's `principal_claim` or the API key's name; X-A2A-Subject."""
     session: Header = None
-    """The context of the call, in which a caller's tasks belong together; off, and with a claim X-A2A-Session."""
+    """The context of the call, which groups a caller's tasks; off, and with a claim X-A2A-Session."""
     claims: dict[Literal["tenant", "subject", "session"], str] = Field({}, exclude=True)
-    """Claims of the verified token that are told in these headers instead, by name or path."""
+    """Claims of the verified token that are sent in these headers instead, by name or path."""
 
     @model_validator(mode="before")
     @classmethod
@@ -462,23 +467,24 @@ class ByTenant(Part):
 
 
 class Agent(Part):
-    """One agent: where clients find it, and where it is."""
+    """One agent: its matches for clients, and its backend."""
 
     backend: Annotated[tuple[Backend, ...], OneOrMany()] = ()
     """Its address, or a list of replicas; left out where `by_tenant` has one per tenant."""
     match: Annotated[tuple[Match, ...], OneOrMany()] = ()
-    """Where clients find it, one mapping or a list of alternatives; `/<name>` where it is left out."""
+    """The conditions that select it, one mapping or a list of alternatives; the path `/<name>` by default."""
     by_tenant: dict[OneA2aTenant, ByTenant] = {}
     """Backends by the A2A `tenant` field; `"*"` is a template for the other tenants of the file, with `{tenant}` in the
     host."""
     allow_insecure: Flag | None = None
     """Whether plain http or grpc to backends that are not on loopback is accepted."""
     allow: TenantNames | None = None
-    """Tenants that may call it; the other way round of `tenants.X.agents`."""
+    """Tenants that may call it; the counterpart of `tenants.X.agents`."""
     require: Require | None = None
-    """Scopes, roles and claims that a caller's token must have beside; others are refused (`insufficient_scope`)."""
+    """Scopes, roles and claims that a caller's token must also have; other callers are refused
+    (`insufficient_scope`)."""
     methods: tuple[Callable, ...] | None = None
-    """Operations it answers, by their 1.0 names; all of them where it is left out."""
+    """Operations that it answers, by their 1.0 names; all of them by default."""
     upstream_auth: UpstreamAuth | None = None
     """The credential that the agent gets."""
     upstream_tenant: str | None = None
@@ -486,21 +492,21 @@ class Agent(Part):
     require_tenant: Flag = False
     """Whether calls without a `tenant` field are refused."""
     card: Card | None = None
-    """Where its card comes from, a URL or a file; its own well-known path where it is left out."""
+    """The source of its card, a URL or a file; by default its own well-known path."""
     visibility: Visibility = "listed"
     """`private`: only callers that may use it see its card; `unlisted`: it is left out of the catalog."""
     expose: Annotated[tuple[Exposed, ...], OneOrMany()] = ("jsonrpc", "rest")
-    """Bindings that its cards list, `jsonrpc` and `rest` where it is left out; calls over another are answered all the
-    same. `grpc` needs `gateway.listen_grpc`, and google-adk refuses a card that lists it."""
+    """Bindings that its cards list, by default `jsonrpc` and `rest`; calls over other bindings are answered, too.
+    `grpc` needs `gateway.listen_grpc`, and google-adk refuses a card that lists it."""
     trust: Trust = 3
     """From 1 to 5: of agents with the same skill, those with more trust come first."""
     latency: Latency = None
-    """Expected time to the first byte, such as `50ms`: of agents with the same skill and trust, quicker ones come
-    first. `measured` (default) takes the times of calls instead."""
+    """Expected time to the first byte, such as `50ms`: of agents with the same skill and trust, faster ones come first.
+    `measured` (default) uses the times of calls instead."""
     forward_caller: Flag = False
     """Whether the caller's own credential goes to the agent."""
     forward_headers: Strings = ()
-    """Names of client headers that go to the agent beside those of A2A, tracing and content."""
+    """Names of client headers that are forwarded to the agent, in addition to those of A2A, tracing and content."""
     timeouts: Timeouts = Timeouts()
     """Its timeouts, where they differ from `defaults`."""
     connections: Connections = Connections()
@@ -518,14 +524,14 @@ class Agent(Part):
     unknown_tasks: UnknownTasks | None = None
     """Tasks that the gateway never saw: `deny` refuses them, `adopt` gives them to the first caller."""
     affinity: Affinity = Affinity()
-    """Which of its replicas follow-ups go to, where that differs from `defaults`."""
+    """The replica that gets follow-ups, if it differs from `defaults`."""
     health: Health = Health()
     """Its health checks, where they differ from `defaults`."""
     retry: Retry = Retry()
-    """Which calls are sent again, where that differs from `defaults`."""
+    """Retries of calls, if they differ from `defaults`."""
     message_id_idempotent: Flag = False
-    """Whether the agent takes two messages with one `messageId` for one: then a send is repeated like other calls, and
-    the second of two equal ones that come to one process of the gateway gets the answer of the first."""
+    """Whether the agent treats two messages with one `messageId` as one: then a send is retried like other calls, and
+    the second of two equal sends that reach one process of the gateway gets the answer of the first."""
 
     _short = short_for("backend", str | list)
 
@@ -561,11 +567,11 @@ class Defaults(Part):
     unknown_tasks: UnknownTasks = "deny"
     """Tasks that the gateway never saw: `deny` refuses them, `adopt` gives them to the first caller."""
     affinity: Affinity = Affinity()
-    """Which replica the follow-ups of a task go to."""
+    """The replica that gets the follow-ups of a task."""
     health: Health = Health()
     """The health check of a backend."""
     retry: Retry = Retry()
-    """Which calls are sent again."""
+    """Retries of calls."""
 
 
 # ---- backends --------------------------------------------------------------------------------------------------------

@@ -40,8 +40,8 @@ class Change:
     """One key that differs.
 
     Attributes:
-        old, new: The visible parts of the two values, as JSON; empty where they are told by the path alone, or where
-            they look alike because they are secret.
+        old, new: The visible parts of the two values, as JSON; empty if the path says enough, or if they are secret and
+            so look alike.
     """
 
     sort: Sort
@@ -153,7 +153,7 @@ def _cut_alike(old: str, new: str) -> tuple[str, str]:
         return "", ""
     shortest = min(len(old), len(new))
     same = next((at for at in range(shortest) if old[at] != new[at]), shortest)
-    # A little of the common beginning stays, so that the place is found again.
+    # A part of the common beginning stays, to show the place.
     skipped = max(same - _BEFORE, 0) if max(len(old), len(new)) > _WIDEST and same >= _WIDEST - _BEFORE else 0
     return _short(old, skipped), _short(new, skipped)
 
@@ -181,7 +181,7 @@ UNTIL_RESTART: Mapping[KeyPath, str] = {
     ("observe", "audit"): "the log is open",
     ("observe", "metrics", "buckets"): "histograms keep their buckets",
 }
-"""Settings that need a restart, and why; certificates do not, they are read again."""
+"""Settings that need a restart, and why; certificates are reloaded without one."""
 _STORE: tuple[KeyPath, ...] = (("gateway", "state"), ("gateway", "ledger"))
 _TLS: KeyPath = ("gateway", "tls")
 _PUBLIC: KeyPath = ("gateway", "public_url")
@@ -215,7 +215,7 @@ def until_restart(
 
     Args:
         marks: Of what is written.
-        has_store: Whether a store is open; else it will be opened where the file says by then.
+        has_store: Whether a store is open; otherwise a later configuration can still name another store.
     """
     stay = {path: why for path, why in UNTIL_RESTART.items() if has_store or path not in _STORE}
     if (running.gateway.tls is None) != (written.gateway.tls is None):

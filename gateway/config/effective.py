@@ -52,7 +52,7 @@ from gateway.network.address import Listen, read_listen
 from gateway.tasks.state_url import StateUrl, default_state
 
 STANDARD_OUTPUT = Path("-")
-"""Stands for standard output."""
+"""The name of standard output as a file."""
 
 _DRAIN_DELAY = 5.0
 
@@ -70,13 +70,13 @@ def connections(config: Config, agent: Agent | None = None) -> Connections:
 
 
 def cards(config: Config, agent: Agent | None = None) -> Cards:
-    """Return how the agent's card is read; the rest is that of `defaults`."""
+    """Return the fetch settings of the agent's card, completed by `defaults`."""
     own = {} if agent is None else {name: getattr(agent.cards, name) for name in agent.cards.model_fields_set}
     return config.defaults.cards.model_copy(update=own)
 
 
 def card_sign(config: Config, agent: Agent | None = None) -> CardSign | None:
-    """Return how the agent's served card is signed, or that of agents without their own; None where it is not."""
+    """Return the signing of the agent's served card, or the default one; None if it is not signed."""
     own = None if agent is None or agent.card is None else agent.card.sign
     written = config.defaults.card.sign if own is None else own
     return written if written is not None and written.enabled else None
@@ -98,7 +98,7 @@ def health(config: Config, agent: Agent | None = None) -> Health:
 
 
 def retry(config: Config, agent: Agent | None = None) -> Retry:
-    """Return the calls that are sent again; every key is set."""
+    """Return the retry settings; every key is set."""
     return _first([one.retry for one in _written(config, agent)] + [DEFAULT_RETRY])
 
 
@@ -136,8 +136,8 @@ def unknown_tasks(config: Config, agent: Agent) -> UnknownTasks:
 def keeps_owners(config: Config, agent: Agent) -> bool:
     """Return whether the agent's tasks have owners, so that a ledger is kept of them.
 
-    They have none with `isolation: none`, and none without `auth:` unless something else in the file asks for it: then
-    there is nothing to protect, and a gateway on trial writes no file.
+    They have none with `isolation: none`. They have none without `auth:`, unless another key of the file needs owners:
+    then there is nothing to protect, and a gateway on trial writes no file.
     """
     if isolation(config, agent) == "none":
         return False
@@ -148,9 +148,9 @@ def keeps_owners(config: Config, agent: Agent) -> bool:
 
 
 def keeps_state(config: Config) -> bool:
-    """Return whether the store is used at all, so that it has to be there.
+    """Return whether the store is used, and so has to exist.
 
-    The gateway's own keys for cards are in it. A Redis is used for limits too, which gateways share by it.
+    The gateway's own keys for cards are in it. A Redis is also used for limits that gateways share.
     """
     agents = config.agents.values()
     by_skill = any(match.by_skill for agent in agents for match in agent.match)
@@ -187,7 +187,7 @@ def limits(config: Config, agent: Agent, tenant: str | None = None) -> Limits:
 def tenant_limits(config: Config, tenant: str) -> TenantLimits:
     """Return the limits of a tenant; None is no limit.
 
-    What `tenants."*"` says is for each that is not named, for callers without a credential too.
+    `tenants."*"` applies to each tenant that is not named, and to callers without a credential.
     """
     entry = config.tenants.get(tenant, config.tenants.get("*"))
     written = [] if entry is None else [entry.limits]
@@ -231,7 +231,7 @@ def access_log(config: Config, marks: Marks) -> Path | None:
 
 
 def tracing(config: Config) -> Tracing | None:
-    """Return where traces go and which, or None for nowhere."""
+    """Return the settings of traces, or None without traces."""
     written = config.observe.tracing
     return written if written is not None and written.otlp else None
 
@@ -241,7 +241,7 @@ class AgentTrust(NamedTuple):
 
     Attributes:
         authorities: The PEM file of the authorities for its backends, or None for those of the system.
-        shown: The PEM files of the certificate that it is shown, and of its key; None for none.
+        shown: The PEM files of the gateway's client certificate and key, or None.
         server_name: The name that its certificate must have; None for the host of its URL.
     """
 
@@ -288,7 +288,7 @@ def certificates(config: Config) -> Mapping[KeyPath, str]:
 
 
 def _written(config: Config, agent: Agent | None) -> list[Agent | Defaults]:
-    """Return what is in the file, the agent's own first."""
+    """Return the value in the file, the agent's own before `defaults`."""
     return [config.defaults] if agent is None else [agent, config.defaults]
 
 
@@ -313,7 +313,7 @@ class Program:
     """The process of a backend.
 
     Attributes:
-        folder: Where.
+        folder: Its working directory.
         card: The operator's card that names it, or None.
     """
 
@@ -352,7 +352,7 @@ def program(backend: Backend, folder: Path, environ: Mapping[str, str]) -> Progr
 def masked(config: Config) -> dict[str, Any]:
     """Return the configuration in its long form, with every credential, key hash and token masked.
 
-    Settings that an agent leaves out have the value that holds: that of `defaults`, or the built-in one.
+    Settings that an agent leaves out have their effective value: that of `defaults`, or the built-in one.
     """
     tree: dict[str, Any] = config.model_dump(mode="json", by_alias=True, exclude={"agents": {"__all__": True}})
     for name, agent in config.agents.items():

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 NOTHING = b""
-"""The stamp of a missing or unreadable file, and of one that is no regular file: a pipe can be read once."""
+"""The stamp of a missing or unreadable file, and of one that is not a regular file: a pipe can be read only once."""
 
 
 def stamp(data: bytes) -> bytes:
@@ -27,7 +27,7 @@ def stamp_of(path: Path) -> bytes:
 def matching(pattern: str, folder: Path) -> list[Path]:
     """Return the regular files that a pattern matches, by name.
 
-    As `glob` does, but an unreadable folder and a dangling link are errors: half of the agents would silently be gone.
+    As `glob` does, but an unreadable folder and a dangling link are errors, because agents would silently be missing.
 
     Args:
         pattern: Relative to `folder`, or absolute; `*`, `?` and `[…]` stand for parts of one name, and match a leading
@@ -70,6 +70,6 @@ def _is_file(path: Path) -> bool:
         return stat.S_ISREG(path.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
         if path.is_symlink():
-            # Its target is gone, such as an unmounted volume; a file that was removed on purpose leaves no link.
+            # Its target is missing, such as an unmounted volume; a file that was removed on purpose leaves no link.
             raise
         return False

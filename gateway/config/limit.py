@@ -1,7 +1,6 @@
-"""Bounds of the gateway's work for strangers, agents and issuers: every buffer, queue, map and timer that they fill.
+"""Bounds on the gateway's work for clients, agents and issuers: every buffer, queue, map and timer that they fill.
 
-The defaults are fit for most sites. They are here so that an operator can see them and change one, not because each
-has to be chosen.
+The defaults fit most sites. The keys exist so that an operator can see and change a bound; none of them has to be set.
 """
 
 from typing import ClassVar
@@ -33,7 +32,7 @@ class Http(Part):
     target: Size = 8 * 1024
     """Longest request target, path and query together."""
     headers: Size = 32 * 1024
-    """Most bytes of a request before its body, and as many behind it."""
+    """Most bytes of a request's head, and of its trailers."""
     header_count: Positive = 100
     """Most headers of a request."""
     header_timeout: Wait = 10.0
@@ -41,13 +40,13 @@ class Http(Part):
     body_idle: Wait = 30.0
     """Silence within a body."""
     body_rate: Size = 1024
-    """Fewest bytes a second of a body, on the average, once it has taken 10s; 0 is no such bound."""
+    """Lowest average rate of a body in bytes a second, once it has taken 10s; 0 turns this bound off."""
     keep_alive: Wait = 30.0
     """Idle time of a connection between two requests."""
     connections: Positive = 20_000
-    """Most connections of clients; less where the system grants fewer open files."""
+    """Most connections of clients; fewer if the system grants fewer open files."""
     connections_per_peer: Positive = 10_000
-    """Most connections of one address, in IPv6 of one /64; proxies that are trusted have no such bound."""
+    """Most connections of one address, in IPv6 of one /64; trusted proxies have no such bound."""
     write_buffer: Size = 64 * 1024
     """Bytes that wait for one slow reader before its agent is no longer read."""
     write_stall: Wait = 30.0
@@ -57,7 +56,7 @@ class Http(Part):
 
 
 class Grpc(Part):
-    """Connections of clients of gRPC, and what the messages of the scoped service are like."""
+    """Connections of clients of gRPC, and the messages of the scoped service."""
 
     connections: Positive = 10_000
     """Most connections of clients."""
@@ -66,17 +65,17 @@ class Grpc(Part):
     metadata: Size = 32 * 1024
     """Most bytes of a call's metadata."""
     keepalive: Wait = 60.0
-    """Silence after which a client is asked whether it is still there."""
+    """Silence after which a client gets a keepalive ping."""
     idle: Wait = 900.0
     """Idle time of a connection without a call."""
     deadline: Wait = 10.0
-    """From the connection to the first words of HTTP/2, TLS included."""
+    """Time from the connection to the preface of HTTP/2, TLS included."""
     scope_field: FieldNumber = SCOPE_FIELD
     """The number of `scope` in requests of ScopedA2AService, which the proposal leaves open."""
 
 
 class Body(Part):
-    """Bodies of requests, before anything of them is built."""
+    """Bodies of requests, checked before they are parsed."""
 
     depth: Positive = 64
     """Deepest nesting of a body."""
@@ -94,9 +93,9 @@ class Cors(Part):
     origins: Strings
     """Origins that may call, such as https://console.example.com; `*` is any, and then without credentials."""
     headers: Strings = ()
-    """Request headers that they may send beside those of A2A, credentials and content."""
+    """Request headers that they may send in addition to those of A2A, credentials and content."""
     credentials: Flag = False
-    """Whether browsers may send cookies and client certificates along; tokens in headers need no such thing."""
+    """Whether browsers may send cookies and client certificates; tokens in headers do not need this."""
     max_age: Duration = 600.0
     """Time for which a browser may cache the answer."""
 
@@ -111,11 +110,11 @@ class Verification(Part):
     entries: Positive = 10_000
     """Most cached tokens of each kind, unknown keys and failing addresses."""
     failures: PerTime = (600.0, 60.0)
-    """Failed credentials of one address that are looked at; beyond them only credentials already known to be good."""
+    """Failed credentials of one address that are checked; beyond them only credentials that are known to be valid."""
     keys_every: Wait = 300.0
     """Interval at which an issuer's keys are fetched."""
     keys_on_demand: Wait = 10.0
-    """The least time between two readings that unknown keys cause."""
+    """The least time between two fetches that unknown keys cause."""
     keys_kept: Duration = 86_400.0
     """Time for which keys stay valid while their issuer does not answer."""
     keys_size: Size = 1024 * 1024
@@ -129,7 +128,7 @@ class Verification(Part):
 
 
 class Connections(Part):
-    """Connections to an agent, and what one answer may hold."""
+    """Connections to an agent, and the size of one answer."""
 
     max: Positive | None = None
     """Most connections to one replica of a backend; 1024."""
@@ -169,7 +168,7 @@ class Cards(Part):
     refresh: Wait = Field(600.0, alias="ttl")
     """Interval at which a card is fetched; may also be written `refresh`."""
     keep: Duration = 3600.0
-    """Time for which the last good card is served while the agent gives none."""
+    """Time for which the last good card is served while the agent returns none."""
     size: Size = 256 * 1024
     """Longest card."""
 
@@ -189,30 +188,30 @@ class Ledger(Part):
     open: Seconds = 90 * 86_400.0
     """Retention of an open task, and of a context."""
     tasks: Positive = 100_000
-    """Most tasks of one tenant; those that are over are forgotten first, then those not seen for longest."""
+    """Most tasks of one tenant; ended ones are deleted first, then those not seen for longest."""
     contexts: Positive = 100_000
-    """Most contexts of one tenant; those not seen for longest are forgotten first."""
+    """Most contexts of one tenant; those not seen for longest are deleted first."""
 
 
 class Limits(Part):
-    """Limits of calls; a missing one is no limit."""
+    """Limits of calls; without a key there is no limit."""
 
     requests: PerTime | None = None
     """Calls in a time, such as 600/min."""
     burst: Positive | None = None
     """Burst of requests; as many as `requests` has in its period."""
     concurrency: Positive | None = None
-    """Most calls at a time."""
+    """Most concurrent calls."""
     queue: Count | None = None
-    """Most calls that wait for one of these to end; 100."""
+    """Most calls that wait for a slot; 100."""
     queue_timeout: Wait | None = None
-    """Time that each waits; 1s."""
+    """Longest wait of such a call; 1s."""
     streams: Positive | None = None
-    """Most streams at a time."""
+    """Most concurrent streams."""
     body: Room | None = None
-    """Longest request body, where that is less than `gateway.body_limit`."""
+    """Longest request body, if less than `gateway.body_limit`."""
     bandwidth: Bandwidth | None = None
-    """Bytes a second of requests and answers, such as 10MiB/s; beyond it no call begins until that is made good."""
+    """Bytes a second of requests and answers, such as 10MiB/s; beyond it calls are refused until the debt is paid."""
 
 
 class TenantLimits(Limits):

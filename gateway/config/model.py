@@ -1,4 +1,4 @@
-"""The configuration format: one class per mapping of the file, the keys that it had, and look-ups in it.
+"""The configuration format: one class per mapping of the file, the keys of earlier releases, and look-ups in it.
 
 The docstring of a field is the manual of its key. Short forms are widened before validation (`Agent` takes a bare URL,
 `tenants.X` a bare list, and so on), so that the rest of the program sees one form.
@@ -71,11 +71,11 @@ class Tls(Part):
 
 
 class AdminTls(Tls):
-    """The certificate of the listener for operators, and whose certificates it asks for."""
+    """The certificate of the listener for operators, and the authorities of their client certificates."""
 
     client_ca: str | None = None
-    """PEM file with the authorities that sign operators' certificates, relative to this file; every request but health
-    must then come with one. Left out, none is asked for."""
+    """PEM file with the authorities that sign operators' certificates, relative to this file; every request except
+    health must then come with a certificate. Without it no certificate is requested."""
 
 
 class Admin(Part):
@@ -84,21 +84,22 @@ class Admin(Part):
     listen: str = "127.0.0.1:9090"
     """Address and port; port 0 lets the system pick. `unix:/PATH` is a Unix socket."""
     token: SecretStr | None = None
-    """Bearer token that every admin request but health must show; required where the address is not loopback and
+    """Bearer token that every admin request except health must have; required if the address is not loopback and
     `tls.client_ca` is not set."""
     tls: AdminTls | None = None
-    """The certificate, for https; plain http where it is left out."""
+    """The certificate, for https; plain http by default."""
 
     _short = short_for("listen", str)
 
 
 class Drain(Part):
-    """Graceful shutdown: ready goes false, `delay` passes, accepting stops, open calls get `timeout`."""
+    """Graceful shutdown: readiness ends, `delay` passes, accepting stops, open calls get `timeout`."""
 
     delay: Duration | None = None
-    """Time between not being ready and not accepting, for balancers to notice; 5s, or 0s on a loopback listener."""
+    """Time between the end of readiness and of accepting, for load balancers to notice; 5s, or 0s on a loopback
+    listener."""
     timeout: Duration = 25.0
-    """Time that open calls and streams get to end by themselves."""
+    """Time that open calls and streams get to finish."""
 
     _short = short_for("timeout", str)
 
@@ -109,7 +110,7 @@ class Reload(Part):
     watch: Flag = True
     """Whether their folders are watched."""
     poll: Duration = 30.0
-    """Interval at which their contents are compared, for file systems that report no changes; 0s is never."""
+    """Interval at which file contents are compared, for file systems that report no changes; 0s is never."""
 
 
 def _state(value: object) -> object:
@@ -134,7 +135,7 @@ Listens = Annotated[
     OneOrMany(),
     PlainSerializer(lambda texts: texts[0] if len(texts) == 1 else list(texts), return_type=str | list[str]),
 ]
-"""Addresses to listen at; one is written, and shown, without a list."""
+"""Addresses to listen at; a single one is written, and shown, without a list."""
 
 
 class Gateway(Part):
@@ -143,7 +144,7 @@ class Gateway(Part):
     public_url: str | None = None
     """The URL that cards advertise, with an optional path; never guessed from Host. Optional on a loopback listener."""
     prefix_stripped: Flag = False
-    """Whether something in front already removed the path of `public_url` from incoming requests."""
+    """Whether a proxy in front already removed the path of `public_url` from incoming requests."""
     listen: Listens = ("127.0.0.1:8080",)
     """Address and port for clients, or a list; port 0 lets the system pick. `unix:/PATH` is a Unix socket."""
     socket_mode: FileMode = 0o660
@@ -165,10 +166,10 @@ class Gateway(Part):
     body_limit: Room = 10 * 1024 * 1024
     """Longest request body."""
     memory_limit: Memory | None = None
-    """Memory that the gateway may take, where that is less than its container has: near it no stream is begun."""
+    """Memory that the gateway may use, if less than its container has; near it new streams are refused."""
     answers_limit: Memory = 512 * 1024 * 1024
-    """Bytes of long answers and events that one process holds at a time, and never more than half of its memory; beyond
-    it calls are refused as overloaded."""
+    """Bytes of long answers and events that one process holds at a time, at most half of its memory; beyond it calls
+    are refused as overloaded."""
     http: Http = Http()
     """Bounds on the connections of clients."""
     grpc: Grpc = Grpc()
@@ -176,9 +177,9 @@ class Gateway(Part):
     body: Body = Body()
     """Bounds on the bodies of requests."""
     heartbeat: Wait = 15.0
-    """Silence after which a client is told that its stream is alive."""
+    """Silence on a stream after which its client gets a heartbeat."""
     cors: Cors | None = None
-    """Browsers that may call agents directly; none where it is left out."""
+    """Browsers that may call agents directly; by default none."""
     state: State = None
     """The store for the owners of tasks: `memory`, `sqlite:///PATH`, or `redis://HOST:PORT/DB` for several
     gateways. Left out: the file a2a-gateway.db in $STATE_DIRECTORY, or else in state/ in the working directory."""
@@ -191,7 +192,7 @@ class Gateway(Part):
     reload: Reload = Reload()
     """Detection of changed files."""
     tls: Tls | None = None
-    """The certificate, where the gateway itself ends TLS; of both listeners for clients."""
+    """The certificate of both listeners for clients, if the gateway terminates TLS itself."""
 
     @field_validator("public_url", mode="after")
     @classmethod
@@ -235,7 +236,7 @@ class Issuer(Part):
     audience: Strings
     """One of these must be in `aud`."""
     jwks: str | None = None
-    """URL of its key set; found by OIDC discovery where it is left out."""
+    """URL of its key set; by default found by OIDC discovery."""
     algorithms: tuple[Algorithm, ...] = ("RS256", "ES256")
     """Signature algorithms that are accepted; asymmetric ones only."""
     tenant_claim: str | None = None
@@ -243,7 +244,7 @@ class Issuer(Part):
     list of one, or an object with one member."""
     tenant_map: dict[str, Name] = {}
     """Tenants by the value of that claim, such as the directory's GUID; `*` is any other value. A value that is not
-    here is never a tenant that the file names: it has what `tenants."*"` has, or is refused."""
+    here is never a tenant that the file names: it has the access of `tenants."*"`, or is refused."""
     tenant: Name | None = None
     """The tenant of every token of this issuer, instead of a claim."""
     principal_claim: str = "sub"
@@ -289,7 +290,7 @@ class Client(Part):
     common_name: Strings = ()
     """Common names of the subject; of certificates without URI and DNS name only."""
     tenant: Name | None = None
-    """The tenant of them all, where no name has {tenant}."""
+    """The tenant of all these certificates, if no name has {tenant}."""
     agents: Strings | None = None
     """Upper bound of the agents that they reach; the tenant's own list applies as well."""
     trust_identity_headers: Flag = False
@@ -338,7 +339,7 @@ class Auth(Part):
     api_keys: dict[Name, ApiKey] = {}
     """Keys by name; `a2a-gateway key new NAME` makes one."""
     mtls: Mtls | None = None
-    """Certificates of clients; none is asked for where it is left out."""
+    """Certificates of clients; by default none is requested."""
     verification: Verification = Verification()
     """Bounds on the cost of verifying tokens."""
 
@@ -390,7 +391,7 @@ def _pattern(value: object) -> object:
 
 
 Pattern = Annotated[WebhookPattern, BeforeValidator(_pattern), PlainSerializer(str), WithJsonSchema({"type": "string"})]
-"""Which webhooks are meant, such as `https://*.example.com` or `https://hooks.example.com/a2a/*`."""
+"""A pattern of webhooks, such as `https://*.example.com` or `https://hooks.example.com/a2a/*`."""
 
 
 _MANY = bounded("is too many", "write at most 100: all of a task's are gone through when one is set", most=100)
@@ -400,7 +401,7 @@ class Deliver(Part):
     """Delivery to webhooks, with `mode: relay`."""
 
     attempts: Positive = 1000
-    """Most attempts for one notification within `keep`; by default `keep` decides."""
+    """Maximum attempts for one notification within `keep`; by default `keep` decides."""
     timeout: Wait = 10.0
     """Timeout of one attempt."""
     keep: Wait = 86_400.0
@@ -410,26 +411,27 @@ class Deliver(Part):
     longest_pause: Wait = 300.0
     """The longest pause between two attempts."""
     concurrency: Positive = 16
-    """Most deliveries at a time."""
+    """Maximum concurrent deliveries."""
     max_waiting: Positive = 10_000
-    """Most notifications of one tenant that wait; beyond it agents are told to come again."""
+    """Maximum queued notifications of one tenant; beyond it agents get 503 and retry."""
     max_waiting_bytes: ClassVar[int] = 256 * 1024 * 1024
-    # Notifications are mostly a few KiB, so that `max_waiting` comes first; this bounds the store against long ones.
+    # Notifications are mostly a few KiB, so `max_waiting` is reached first; this bounds the store against long ones.
 
 
 class Push(Part):
-    """Webhooks of clients. Https to public addresses only, where nothing else is written."""
+    """Webhooks of clients. By default https to public addresses only."""
 
     mode: Literal["relay", "passthrough", "none"] = "passthrough"
-    """`relay`: the gateway calls them, signed and with retries; `passthrough`: the agent does; `none`: nobody."""
+    """`relay`: the gateway calls them, signed and with retries; `passthrough`: the agent calls them; `none`:
+    refused."""
     allow: Annotated[tuple[Pattern, ...], OneOrMany()] = ()
-    """Webhooks that may be named, such as `https://*.example.com`; any public one where it is left out."""
+    """Webhooks that may be named, such as `https://*.example.com`; by default any public one."""
     block_private_networks: Flag = True
-    """With `false`, what `allow` lists may have a private address, and plain http where `allow` says http."""
+    """If `false`, webhooks in `allow` may have a private address, and plain http if `allow` says http."""
     max_per_task: Annotated[Positive, _MANY] = 3
-    """Most webhooks of one task, where `mode` is `relay`; 100 at most."""
+    """Maximum webhooks of one task, where `mode` is `relay`; 100 at most."""
     max_per_tenant: Positive = 20_000
-    """Most webhooks of one tenant, likewise: those of its open tasks, and of those that ended of late."""
+    """Maximum webhooks of one tenant, where `mode` is `relay`: of its open tasks, and of tasks that ended recently."""
     sign: Flag = True
     """Whether deliveries of `relay` are signed; clients verify them by the gateway's key set."""
     deliver: Deliver = Deliver()
@@ -449,7 +451,8 @@ class Catalog(Part):
     that they may call, anyone else those that are `listed`."""
 
     page: Literal["admin", "public"] = "admin"
-    """Listener that has the catalog page: `admin`, or `public` as well, where each caller sees what it may reach."""
+    """Listener of the catalog page: `admin`, or `public` as well, where each caller sees the agents that it may
+    reach."""
 
 
 # ---- observe and tests ---------------------------------------------------------------------------------------------
@@ -462,9 +465,9 @@ class Log(Part):
     """The access log on standard output and the gateway's own log on standard error."""
 
     format: Literal["json", "text"] | None = None
-    """One JSON object a line, or text for people; where it is left out, text on a terminal and JSON elsewhere."""
+    """One JSON object a line, or text for people; by default text on a terminal and JSON elsewhere."""
     level: LogLevel = "info"
-    """The least severe that the gateway's own log tells; `PUT /-/log-level` changes it until the next start."""
+    """The least severe level of the gateway's own log; `PUT /-/log-level` changes it until the next start."""
     payloads: Annotated[Literal[False], BeforeValidator(read_flag)] = False
     """Message contents are never logged; only `false` is accepted."""
     file: str | None = None
@@ -502,7 +505,7 @@ class Metrics(Part):
     tenant_label: Flag = True
     """Whether `tenant_requests_total` carries the tenant's name."""
     max_tenants: Count = 200
-    """Most tenants with a label of their own; the rest is `other`."""
+    """Maximum tenants with a label of their own; the others are `other`."""
     buckets: Buckets = Buckets()
     """Buckets of histograms, instead of the default ones."""
 
@@ -511,7 +514,7 @@ class Audit(Part):
     """The log of refusals and of operators' actions: one JSON object a line."""
 
     file: str
-    """The file that it is added to, relative to this one; `-` is standard output."""
+    """The file that lines are appended to, relative to this one; `-` is standard output."""
 
     _short = short_for("file", str)
 
@@ -520,13 +523,13 @@ class Tracing(Part):
     """Traces by OTLP: a span for each exchange and each attempt to call an agent. Needs the extra `otel`."""
 
     otlp: str
-    """URL of the collector, such as http://localhost:4317; an empty one is off."""
+    """URL of the collector, such as http://localhost:4317; an empty URL turns traces off."""
     sample: Sampled = 1.0
-    """Share of traces that are exported, 0 to 1; of those that a caller has begun its `traceparent` decides."""
+    """Share of traces that are exported, 0 to 1; if a caller sends a `traceparent`, its sampling flag decides."""
     protocol: Literal["grpc", "http/protobuf"] = "grpc"
     """The protocol that the collector speaks there: usually `grpc` at port 4317, `http/protobuf` at 4318."""
     headers: dict[str, SecretStr] = {}
-    """Headers of each export, such as a credential of the collector."""
+    """Headers of each export, such as a credential for the collector."""
 
 
 class Observe(Part):
@@ -543,14 +546,14 @@ class Observe(Part):
 
 
 class TestRequest(Part):
-    """A request as far as routing looks at it."""
+    """The parts of a request that routing uses."""
 
     __test__ = False
 
     method: str = "POST"
     """The HTTP method."""
     path: str
-    """The path, with that of `public_url` in front; or that of a gRPC method: /lf.a2a.v1.A2AService/SendMessage."""
+    """The path, with that of `public_url` in front; or the path of a gRPC method: /lf.a2a.v1.A2AService/SendMessage."""
     tenant: str | None = None
     """The A2A `tenant` field; the `scope` of a method of ScopedA2AService."""
     host: str | None = None
@@ -584,7 +587,7 @@ class RouteTest(Part):
     name: str
     """The name of the test."""
     tenant: str | None = None
-    """The caller's tenant; a caller without a credential where neither this nor `key` nor `certificate` is written."""
+    """The caller's tenant; without this, `key` and `certificate` the caller has no credential."""
     key: str | None = None
     """The API key that the caller shows."""
     certificate: str | None = None
@@ -607,13 +610,13 @@ class Config(Part):
     gateway: Gateway = Gateway()
     """The gateway itself: its addresses, and the URL that clients see."""
     auth: Auth | None = None
-    """Authentication; without it callers are anonymous, which is for loopback only."""
+    """Authentication; without it callers are anonymous, which is allowed on loopback only."""
     tenants: dict[TenantName, Tenant] = {}
     """Customers or teams and the agents that they may call; `*` is any tenant that is not named."""
     defaults: Defaults = Defaults()
     """Settings of all agents that do not have their own."""
     agents: dict[Name, Agent] = {}
-    """The agents by name; two lines are a complete one: https://…/<name>."""
+    """The agents by name; two lines are a complete agent: https://…/<name>."""
     push: Push = Push()
     """Push notifications: the webhooks that clients name."""
     catalog: Catalog = Catalog()

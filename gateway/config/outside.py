@@ -90,7 +90,7 @@ def _marks_with(marks: Marks, path: KeyPath, place: Position) -> Marks:
 def unknown(environ: Mapping[str, str], used: frozenset[str]) -> Iterator[Problem]:
     """Yield an error for each `A2A_GATEWAY_*` variable that sets nothing.
 
-    Kubernetes sets some for a Service whose name begins with `a2a-gateway`; these are left alone.
+    Kubernetes sets some for a Service whose name begins with `a2a-gateway`; these are ignored.
 
     Args:
         used: Variables that references of the file name.

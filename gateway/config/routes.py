@@ -219,7 +219,7 @@ def public_prefix(config: Config) -> tuple[str, ...]:
 def advice(config: Config, path: str) -> str:
     """Return a hint for a path that leads nowhere.
 
-    It is none, not below the public one, or of gRPC, which is not served; empty for any other.
+    The path is missing, not below the public one, or of gRPC, which is not served. Empty for any other path.
     """
     if path in BY_PATH:
         served = config.gateway.listen_grpc is not None
@@ -244,9 +244,9 @@ def advice(config: Config, path: str) -> str:
 
 
 def caller(config: Config, inquiry: Inquiry) -> Principal | None:
-    """Return the caller of an inquiry; None for a stranger whom the configuration does not admit.
+    """Return the caller of an inquiry; None for an anonymous caller that the configuration does not admit.
 
-    A certificate goes before an API key, and a key before a tenant.
+    A certificate takes precedence over an API key, and a key over a tenant.
 
     Raises:
         KeyError: the file has no such key.
@@ -402,7 +402,7 @@ def _hint(config: Config, inquiry: Inquiry, answer: RouteAnswer) -> str:
 
 
 def _check_caller(inquiry: Inquiry, who: Principal | None) -> None:
-    """Check that all that is said of the caller can be true of one.
+    """Check that one caller can have all of these credentials.
 
     Raises:
         LookupError: it cannot.

@@ -1,7 +1,7 @@
 """The JSON Schema of the format, made from the models: editors complete keys by it and flag unknown ones.
 
-It says what a file may look like before references are filled in: short forms are accepted, and `${…}` where the
-model wants a number, a boolean or one of some words.
+It describes a file before references are filled in: short forms are accepted, and `${…}` in place of a number, a
+boolean or one of some words.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ def schema() -> Schema:
     made = Config.model_json_schema()
     models = {part.__name__: part for part in every_part()}
     definitions = {name: _described(models[name], part) for name, part in made.pop("$defs").items()}
-    # The model fills in what stands for the URL of a command.
+    # The model fills in the URL of a backend that is a command.
     backend = definitions[Backend.__name__]
     del backend["required"]
     backend["anyOf"] = [{"required": [key]} for key in ("url", "stdio", "card")]

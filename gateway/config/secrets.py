@@ -1,7 +1,7 @@
 """References are filled in (`${…}`), and secrets are masked in messages.
 
-`Interpolation` puts in what the environment and files say. `is_secret` knows the paths whose values are credentials
-(hashes of keys count: a weak key can be found from its hash). `Masks` hides them in everything that is printed.
+`Interpolation` reads the environment and files. `is_secret` knows the paths whose values are credentials (hashes of
+keys count: a weak key can be found from its hash). `Masks` hides them in everything that is printed.
 """
 
 import re
@@ -41,7 +41,7 @@ _PLAIN_NAMES = frozenset(
 _PLAIN_OAUTH = frozenset(TokenEndpoint.model_fields) - {"client_secret", "tls"}
 _CARD_SIGN = ["card", "sign"]
 _FLAGS = ("true", "false")
-# The others are there because the module of this one was read.
+# `every_part` finds all of them, because the module of `Config` imports theirs.
 _PARTS: tuple[type[Part], ...] = (Config, *every_part())
 _KEYS = frozenset(
     key for part in _PARTS for name, field in part.model_fields.items() for key in (name, field.alias or name)
@@ -218,7 +218,7 @@ class Masks:
 
     Args:
         written: The text in the file for each value that came by a reference.
-        secret: Values of secret paths, whatever they came by.
+        secret: Values of secret paths, from any source.
     """
 
     def __init__(self, written: Mapping[str, str], secret: Mapping[str, str]) -> None:
@@ -280,7 +280,7 @@ def guess(lines: Sequence[str], number: int) -> list[Span]:
     spans = []
     first = _KEY_LINE.search(line)
     if first is not None and line[: first.start()].strip(" \t-"):
-        # Something stands before the key, so that it may not be where it belongs.
+        # There is text before the key, so the key may be misplaced.
         return whole
     for found in _KEY_LINE.finditer(line):
         key = found["key"]

@@ -18,7 +18,7 @@ from gateway.telemetry.output import printable
 TENANT = "{tenant}"
 EVERY = "*"
 UNAVAILABLE = "unavailable"
-"""Stands for a credential that cannot be read; it is never sent."""
+"""Placeholder for a credential that cannot be read; it is never sent."""
 
 P = TypeVar("P")
 
@@ -90,7 +90,7 @@ class _Agent:
         self.expansion.marks = written
 
     def _is_template(self, url: object) -> bool:
-        """Return whether the URL has `{tenant}` in its host and nowhere else, and ends in what no tenant can change."""
+        """Return whether the URL has `{tenant}` in its host only, before a suffix that no tenant can change."""
         text, faults = self.interpolation.fill(url, self._folder) if isinstance(url, str) else ("", [])
         for fact, remedy in faults:
             self._problem((*self._at, EVERY), fact, remedy)
@@ -155,7 +155,7 @@ class _Agent:
 
 
 def _urls(entry: Value) -> Iterator[Value]:
-    """Yield the URLs of a backend and of its replicas, in whatever form it is written; None for what has none."""
+    """Yield the URL of each replica of a backend, in each form of `backend`; None if a replica has no URL."""
     backend = entry.get("backend") if isinstance(entry, dict) else entry
     for replica in backend if isinstance(backend, list) else [backend]:
         yield replica.get("url") if isinstance(replica, dict) else replica

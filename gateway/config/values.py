@@ -1,4 +1,4 @@
-"""The values of the format: what one key can hold, how it is written, and the message for anything else.
+"""The values of the format: the type of each kind of key, its spelling in the file, and the message for anything else.
 
 A validator's ValueError has these arguments: the rest of a sentence that starts with the value, the remedy, and then
 the words that would be right, if they can be listed.
@@ -83,7 +83,7 @@ def parse_duration(value: object) -> float:
     """Return the seconds of a duration such as `250ms`, `3s`, `10m`, `1h30m`, `2d`.
 
     Raises:
-        ValueError: It is none; units are required, so that `30` cannot mean minutes.
+        ValueError: It is invalid; units are required, so that `30` cannot mean minutes.
     """
     text = value if isinstance(value, str) else ""
     seconds, end = 0.0, 0
@@ -112,7 +112,7 @@ def parse_size(
     """Return the bytes of a size such as `512`, `64KiB`, `10MiB`, `1GB`.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is invalid.
     """
     found = _SIZE.fullmatch(value) if isinstance(value, str) else None
     if found is not None:
@@ -133,7 +133,7 @@ def _header(value: object) -> object:
 
 
 def _format(value: object) -> object:
-    # 1.0 and true equal 1, and are something else: the next version of the format will be 2, never 1.1.
+    # 1.0 and true equal 1 in Python, but are not versions: the next version of the format will be 2, never 1.1.
     if value == "1" or (isinstance(value, int) and not isinstance(value, bool) and value == 1):
         return 1
     raise ValueError("is no version of this format", "write version: 1")
@@ -306,7 +306,7 @@ Duration = Annotated[float, BeforeValidator(parse_duration), WithJsonSchema(_DUR
 """Seconds, written with a unit."""
 _Bytes = Annotated[int, BeforeValidator(parse_size), WithJsonSchema(_SIZE_SCHEMA)]
 Size = Annotated[_Bytes, bounded("is more than the gateway would hold in memory", "write at most 1GiB", most=1024**3)]
-"""Bytes, written as a number or with a unit; at most 1 GiB, for all that is bounded by one is held in memory."""
+"""Bytes, written as a number or with a unit; at most 1 GiB, because values bounded by a size are held in memory."""
 Flag = Annotated[bool, BeforeValidator(read_flag)]
 """True or false, and no other word for it."""
 Count = Annotated[int, BeforeValidator(_count), WithJsonSchema({"type": "integer", "minimum": 0})]
@@ -353,7 +353,7 @@ Room = Annotated[Size, _AT_LEAST_ONE]
 Memory = Annotated[
     _Bytes, bounded("is more memory than there is", "write at most 1048576GiB", most=1024**5), _AT_LEAST_ONE
 ]
-"""Bytes that a process may have, from 1 on, written as a size; those of large machines, too."""
+"""Memory of a process in bytes, from 1 on, written as a size without the bound of `Size`."""
 Header = Annotated[str | None, BeforeValidator(_header), WithJsonSchema(_HEADER_SCHEMA)]
 """The name of a header; empty for none, which may be written as null or false."""
 Name = Annotated[str, AfterValidator(_name)]

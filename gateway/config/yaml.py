@@ -1,4 +1,4 @@
-"""One YAML file: plain values, the place of every key and value, and what is wrong with it as YAML.
+"""One YAML file: plain values, the place of every key and value, and its YAML errors.
 
 PyYAML's composer builds nodes from libyaml's events. Values are built here, because PyYAML builds YAML 1.1 and keeps
 the last of duplicate keys. Anchors, aliases, merge keys and tags are refused: nothing of the format needs them
@@ -151,7 +151,7 @@ def read(path: Path, interpolation: Interpolation, text: str | bytes | None = No
 
 
 class _Refused(Exception):  # noqa: N818 - it becomes a problem
-    """The whole text is refused at one place: line and column from 1, fact, remedy."""
+    """The whole text is refused because of one place: line and column from 1, fact, remedy."""
 
 
 def _read_bytes(path: Path) -> tuple[bytes, bool]:
@@ -376,7 +376,7 @@ class _Reader:
             self._hide_node(node)
 
     def _hide_node(self, node: yaml.Node) -> None:
-        """Keep a scalar out of quotes."""
+        """Hide a scalar in the source lines that messages quote."""
         (first, first_column), (last, last_column) = _lines_of(node)
         for line in range(first, min(last, len(self.lines)) + 1):
             start = first_column if line == first else 1

@@ -162,7 +162,7 @@ class Task:
             self.tell({"task": self.snapshot()})
 
     def tell(self, event: "Tree | Refused | None") -> None:
-        """Give an event, or the end by an error, to everybody who watches; None ends the turn."""
+        """Give an event, or a final error, to all watchers; None ends the turn."""
         for queue in self._watchers:
             queue.put_nowait(event)
 
@@ -263,7 +263,7 @@ class Agent:
             yield await self._answer(operation, params)
 
     def stop(self) -> None:
-        """Give up the work that nobody waits for."""
+        """Cancel the work without a waiting client."""
         for task in self._tasks.values():
             if task.running is not None:
                 task.running.cancel()
@@ -377,7 +377,7 @@ async def serve(agent: Agent, headers: dict[str, str], body: bytes, write: Calla
     try:
         request = decoded(body)
         if "id" not in request:
-            return  # A notification, which nobody may answer; A2A has none.
+            return  # A notification, which must not be answered; A2A has none.
         call_id = request["id"]
         operation, params = understood(request, headers)
         async with aclosing(agent.answers(operation, params)) as answers:
@@ -429,14 +429,14 @@ LONGEST = 4 * 1024 * 1024
 
 
 class Broken(Exception):  # noqa: N818 - what happened to the stream
-    """Where the next frame begins is not known any more."""
+    """The start of the next frame is unknown."""
 
 
 async def frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[dict[str, str], bytes]]:
     """Yield the frames of a stream to its end: header fields, names in lower case, and the message.
 
     Raises:
-        Broken: the stream ends within a frame, or what comes is none.
+        Broken: the stream ends within a frame, or its bytes are not a frame.
     """
     try:
         while line := await reader.readline():
@@ -505,7 +505,7 @@ def main() -> None:
     parser.add_argument("--pace", type=float, default=0.0, metavar="SECONDS", help="between two numbers (default: 0)")
     options = parser.parse_args()
     logging.basicConfig(format="%(levelname)s %(message)s")
-    # Where nobody reads any more there is nothing left to do; and there is nothing to say to Ctrl-C.
+    # If the host no longer reads, the work is done; Ctrl-C needs no message.
     for number in (signal.SIGPIPE, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     # Standard output belongs to the frames. From now on prints of libraries go to the log.

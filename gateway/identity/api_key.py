@@ -29,7 +29,7 @@ class _Known:
 class ApiKeys:
     """The keys of the file by their digests.
 
-    A look-up by digest takes the same time for a guess that is nearly right: its digest is unrelated (safety H14).
+    A look-up by digest takes the same time for a nearly right guess, because its digest is unrelated (safety H14).
 
     Args:
         keys: By name, as the configuration has them; a key may have two hashes while it is being replaced, and an
@@ -69,14 +69,14 @@ class ApiKeys:
         return known.principal
 
     def recall(self, digest: bytes, address: str, now: float) -> Principal | None:
-        """Return the same for a key that was shown from this address before, so that it is no guess; else None."""
+        """Return the same for a key that was used from this address before, so that it is not a guess; else None."""
         known = self._known.get(digest)
         if known is None or address not in known.places or not hmac.compare_digest(known.digest, digest):
             return None
         return known.principal if now < known.principal.expires else self.find(digest, now)
 
     def remember(self, digest: bytes, address: str) -> None:
-        """Remember that this address shows the key with this SHA-256; the oldest address is forgotten."""
+        """Remember that this address used the key with this SHA-256; the oldest address is evicted."""
         places = self._known[digest].places
         if len(places) >= MOST_PLACES:
             del places[next(iter(places))]

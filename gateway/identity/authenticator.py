@@ -1,11 +1,12 @@
 """Authentication of a request, by its credentials and what is in memory.
 
 A credential that is shown and bad is refused; it never falls through to another scheme or to being anonymous. Two
-credentials in one request are refused too: which of them counts would be a guess (safety T5).
+credentials in one request are refused too, because choosing one would be a guess (safety T5).
 
 In the order of cost: an API key that was shown from this address before and a token with a cached result are answered
 from memory. Any other credential is checked as long as its network has not failed too often (`verification`); a token
-then waits in the verification queue and is verified (`jwt`). So a flood of bad credentials costs its own network alone.
+then waits in the verification queue and is verified (`jwt`). So a flood of bad credentials affects only its own
+network.
 """
 
 import hashlib
@@ -65,7 +66,7 @@ class Authenticator:
         challenge: The value of `WWW-Authenticate` for a 401.
         schemes: The security schemes of cards: `bearer` (a token), `api_key` (in `X-API-Key`), `mtls` (a
             certificate).
-        entitlement: Callers of the past, as this configuration sees them.
+        entitlement: Checks of earlier callers under this configuration.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class Authenticator:
         return tuple(keys.issuer for keys in self._key_sets if keys.issuer is not None)
 
     async def authenticate(self, shown: Credentials, wall: Callable[[], float], tick: float = 0.0) -> Principal | None:
-        """Return the caller, or None where it shows nothing and anonymous callers are not admitted.
+        """Return the caller, or None if it has no credential and anonymous callers are not admitted.
 
         Waits only for the turn of a token that is not cached, and for keys that are being read.
 
@@ -114,9 +115,9 @@ class Authenticator:
             tick: Monotonic seconds, by which failures are forgiven.
 
         Raises:
-            AuthMissing: a certificate is required, and none is shown.
-            AuthInvalid: the credential proves nothing, or there are two.
-            AuthExpired: the credential was good once.
+            AuthMissing: a certificate is required, and there is none.
+            AuthInvalid: the credential is invalid, or there are two.
+            AuthExpired: the credential was valid once.
             AuthUnavailable: the keys of the token's issuer have never been read.
             RateLimited: the credential is unknown, and too many of this address failed.
         """
@@ -140,7 +141,7 @@ class Authenticator:
             return known
         principal = self._api_keys.find(digest, now)
         if principal is not None:
-            # This address shows the key for the first time, which may be a guess.
+            # This address uses the key for the first time, which may be a guess.
             self._check_failures(shown.address, tick)
             self._api_keys.remember(digest, shown.address)
             return principal

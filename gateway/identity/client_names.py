@@ -1,7 +1,7 @@
 """The names on client certificates, the patterns that fit them, and the client of a certificate.
 
 A name is cut into segments: a URI at its slashes, a DNS name at its dots, a common name not at all. Each segment of a
-pattern is a text, or stands for any one segment (`*`, `{tenant}`), so that it is known which of two is narrower.
+pattern is a text, or a wildcard for one segment (`*`, `{tenant}`), so the narrower of two patterns is well defined.
 """
 
 import re
@@ -23,11 +23,11 @@ LONGEST_NAME = 2048
 
 _WILDCARD, _TENANT = "*", "{tenant}"
 _SEPARATORS = {"uri": "/", "dns": "."}
-# RFC 3986 §3.3 without escapes, which one reader undoes and another does not; SPIFFE ID §2.2 allows less.
+# RFC 3986 §3.3 without escapes, which only some readers decode; SPIFFE ID §2.2 allows less.
 _SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._~!$&'()+,;=:@-]+")
 # RFC 1123 §2.1, with the underscore that some have. A wildcard on a certificate is not a name.
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-# RFC 5280 Appendix A.1, ub-common-name. What else is in it has to be visible.
+# RFC 5280 Appendix A.1, ub-common-name. All characters have to be visible.
 _COMMON = re.compile(r".{1,64}")
 _WHOLE = {"uri": _SEGMENT, "dns": _LABEL, "common_name": _COMMON}
 _URI = re.compile(r"[a-z][a-z0-9+.-]*:[!-~]+")
@@ -80,7 +80,7 @@ class ClientPattern:
         """Return the pattern that the file writes.
 
         Raises:
-            ValueError: it is none; with the fact, which goes on behind the pattern, and the remedy.
+            ValueError: it is invalid; with the fact, a clause about the pattern, and the remedy.
         """
         if kind == "dns":
             text = text.lower()
@@ -112,7 +112,7 @@ class ClientPattern:
     def tenant_of(self, name: ClientName) -> str | None:
         """Return the tenant in a name; empty if the pattern has none, None if the name does not fit.
 
-        A segment that can be no tenant does not fit {tenant}.
+        A segment that is not a valid tenant does not fit {tenant}.
         """
         segments = name.segments
         if name.kind != self.kind or len(segments) != len(self.segments) or len(name.text) > LONGEST_NAME:
@@ -190,9 +190,9 @@ class Client:
 
     Attributes:
         patterns: The names on them.
-        tenant: The tenant of them all; None if the patterns have it.
+        tenant: The tenant of all these certificates; None if the patterns have it.
         agents: Upper bound of the agents that they reach; None for all of the tenant.
-        trusted: Whether their identity headers are believed.
+        trusted: Whether their identity headers are trusted.
     """
 
     patterns: tuple[ClientPattern, ...]
@@ -202,7 +202,7 @@ class Client:
 
 
 class UnknownClient(Exception):  # noqa: N818 - operators read it as a fact
-    """The names are those of no client, or of several."""
+    """The names match no client, or several."""
 
 
 _ByTexts: TypeAlias = dict[tuple[str, ...], list[tuple[ClientPattern, str]]]
@@ -215,7 +215,7 @@ class ClientMatch:
     Attributes:
         client: The name of its entry in `auth.mtls.clients`.
         agents: Upper bound of the agents that it reaches; None for all agents of its tenant.
-        trusted: Whether its identity headers are believed.
+        trusted: Whether its identity headers are trusted.
     """
 
     client: str
@@ -250,7 +250,8 @@ class Clients:
 
     def __init__(self, clients: Mapping[str, Client]) -> None:
         self._clients = clients
-        # By kind and length, then by which segments are texts, then by those: thousands of entries are no search.
+        # By kind and length, then by the positions of text segments, then by their texts, so thousands of entries need
+        # no search.
         self._by_shape: dict[tuple[str, int], dict[tuple[int, ...], _ByTexts]] = {}
         for client, entry in clients.items():
             for pattern in entry.patterns:
@@ -265,10 +266,10 @@ class Clients:
             UnknownClient: No client matches, or several do; the text is for the operator.
         """
         uris = [name for name in names if name.kind == "uri"]
-        # X509-SVID §2: more than one URI, and it is not told which of them it is.
+        # X509-SVID §2: with more than one URI it is unknown which one is the SPIFFE ID.
         if len(uris) > 1 and any(is_spiffe(name.text) for name in uris):
             raise UnknownClient(f"the certificate has {len(uris)} URIs, and a SPIFFE ID stands alone")
-        # RFC 6125 §6.4.4: the common name counts where there is no other.
+        # RFC 6125 §6.4.4: the common name counts only if there is no other name.
         telling = [name for name in names if name.kind != "common_name"] or names
         if telling is names and len(names) > 1:
             raise UnknownClient(f"the certificate has {len(names)} common names")

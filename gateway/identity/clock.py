@@ -1,7 +1,7 @@
-"""Tells the operator when the wall clock was set: tokens and API keys begin and end by it, nothing else does.
+"""Logs when the wall clock was set. Only tokens and API keys begin and end by it.
 
-Every timer of the gateway runs on the monotonic clock. A wall clock that jumps makes tokens end early or late by as
-much, beyond their leeway, so the log shall say that it did (safety R21). A machine that slept looks the same.
+Every timer of the gateway runs on the monotonic clock. If the wall clock jumps, tokens end early or late by that time,
+beyond their leeway, so the jump is logged (safety R21). A machine that slept looks the same.
 """
 
 import asyncio
@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Final
 
 EVERY: Final = 10.0
-"""Seconds between two looks."""
+"""Seconds between two comparisons."""
 STEP: Final = 2.0
-"""Seconds that the clocks may part between two looks; slewing stays far below."""
+"""Seconds by which the clocks may differ between two comparisons; slewing stays far below."""
 
 logger = logging.getLogger("gateway.identity.clock")
 
@@ -36,13 +36,13 @@ class ClockWatch:
         self._apart = wall() - clock()
 
     async def run(self) -> None:
-        """Look, for ever; cancel it to stop."""
+        """Compare periodically, until cancelled."""
         while True:
             await asyncio.sleep(EVERY)
             self.look()
 
     def look(self) -> float:
-        """Log a step since the last look, and give it in seconds; 0 for none."""
+        """Log a step since the last comparison, and return it in seconds; 0 if there was none."""
         apart = self._wall() - self._clock()
         step, self._apart = apart - self._apart, apart
         if abs(step) < STEP:

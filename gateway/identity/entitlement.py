@@ -1,4 +1,4 @@
-"""Callers of the past, as the configuration sees them now: owners of tasks, and callers whose stream is still open."""
+"""Checks of earlier callers under the current configuration: owners of tasks, and callers with open streams."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ class Entitlement:
     Args:
         auth: None where all callers are anonymous.
         anonymous: Whether callers without a credential are admitted.
-        clients: The names of client certificates; None where certificates prove nothing.
+        clients: The names of client certificates; None if certificates are not accepted.
         tenants: The tenants that the file names; needed where an issuer has a `tenant_map`.
     """
 
@@ -30,11 +30,11 @@ class Entitlement:
         self._tenants = tenants
 
     def of_owner(self, tenant: str, principal: str, now: float) -> Principal | None:
-        """Return the caller that an owner is, or None where nobody could prove to be that caller any more.
+        """Return the caller of an owner, or None if no credential can prove this caller any more.
 
-        An API key has to be there still, of the same tenant, and not expired. Of a token no copy is kept: its issuer
-        has to be there, and the tenant to be one of that issuer's where the file says which those are (`tenant`,
-        `tenant_map`). A certificate is known by its name alone, which has to be of that tenant.
+        An API key must still exist, belong to the same tenant, and not be expired. Tokens are not stored: the issuer
+        must still exist, and the tenant must be one of the issuer's, if the file lists these (`tenant`, `tenant_map`).
+        Of a certificate only the name is stored, which must belong to that tenant.
 
         Args:
             principal: `<issuer>/<subject>`, as `tasks.store.Owner` has it: for an API key `/<name>`.
@@ -60,11 +60,11 @@ class Entitlement:
         return caller if now < caller.expires else None
 
     def of_caller(self, principal: Principal, now: float) -> Principal | None:
-        """Return the caller of an open call, as the same credential would prove it now; None if it proves nothing.
+        """Return the caller that the credential of an open call would prove now; None if it is no longer accepted.
 
-        An API key has to be there still, with the hash that was shown, and of the same tenant; one that ended by the
-        day that was known when it was shown counts. Of a token the issuer, audience, tenant and subject are compared
-        with its claims; neither its signature nor its end is checked again. Of a certificate the names are.
+        An API key must still exist, with the same hash and tenant; its expiry counts only if it was moved to an earlier
+        day. The issuer, audience, tenant and subject of a token are compared with its claims; its signature and expiry
+        are not checked again. Of a certificate the names are compared.
 
         Args:
             now: Unix seconds.
@@ -76,7 +76,7 @@ class Entitlement:
             issuer = auth.issuers.get(principal.issuer)
             return principal if issuer is not None and self._still_accepts(issuer, principal) else None
         if principal.method == METHOD:
-            # A common name alone where that is all that the certificate has.
+            # Only the common name, if the certificate has no other name.
             alternative = principal.claims.get("san")
             subjects = (isinstance(alternative, tuple) and alternative) or (principal.subject,)
             caller = self._named(principal.tenant, [ClientName.read(each) for each in subjects], principal.claims)
@@ -92,7 +92,7 @@ class Entitlement:
         return replace(caller, digest=principal.digest)
 
     def _may_name(self, issuer: Issuer, tenant: str) -> bool:
-        """Return whether tokens of an issuer may be of a tenant, as far as the file says."""
+        """Return whether an issuer may issue tokens of a tenant, as far as the file says."""
         if issuer.tenant is not None:
             return tenant == issuer.tenant
         if not issuer.tenant_map:
@@ -105,7 +105,7 @@ class Entitlement:
             tenant, subject = tenant_of(issuer, claims, self._tenants), subject_of(issuer, claims)
         except AuthInvalid:
             return False
-        # An empty subject names nobody else.
+        # An empty subject names no other caller.
         is_same = tenant == principal.tenant and subject in ("", principal.subject)
         audience = claims.get("aud")
         members = audience if isinstance(audience, list) else [audience]
@@ -115,7 +115,7 @@ class Entitlement:
     def _named(
         self, tenant: str, names: Sequence[ClientName], claims: Mapping[str, object] | None = None
     ) -> Principal | None:
-        """Return the caller of this tenant whose certificate has these names, and the claims that are known of it."""
+        """Return the caller of this tenant with these names on its certificate, and its known claims."""
         try:
             whose = None if self._clients is None else self._clients.find(names)
         except UnknownClient:
@@ -126,7 +126,7 @@ class Entitlement:
 
 
 def _speaking_for(client: Principal | None, behalf: str, session: str) -> Principal | None:
-    """Return the caller for whom a client speaks; None where it is no longer trusted to."""
+    """Return the caller on whose behalf a client calls; None if it is no longer trusted."""
     if client is None or not (behalf or session):
         return client
     return replace(client, on_behalf_of=behalf, session=session) if client.trusted else None

@@ -1,6 +1,6 @@
 """The public keys of an issuer (RFC 7517), read in the background: verifying a token does not wait for the network.
 
-A document is refused whole if it is no key set, has too many keys, or none that is usable. A single key is ignored if
+A document is refused as a whole if it is not a key set, has too many keys, or no usable key. A single key is ignored if
 it is symmetric, private, weak, malformed, meant for something else, or fits none of the issuer's algorithms (safety
 K5). PyJWT builds the keys. If two different keys share a `kid` and an algorithm, the one that was known before stays;
 if neither was known, both are ignored.
@@ -42,10 +42,10 @@ from gateway.network.address import is_loopback
 from gateway.telemetry.tls_failure import kind
 
 PATIENCE: Final = 2.0
-"""Seconds that a token waits for a reading at most."""
+"""Longest wait of a token for a reading, in seconds."""
 LONGEST_KID: Final = 256
 MOST_KEYS: Final = 100
-"""Keys of a set that has no bound of its own."""
+"""Most keys of a set without its own bound."""
 
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 30.0
@@ -63,7 +63,7 @@ _WEAKEST_RSA: Final = 2048
 # Longer ones take milliseconds per signature, and so do long exponents.
 _STRONGEST_RSA: Final = 8192
 _LONGEST_EXPONENT: Final = 64
-# Ordinates of the Edwards points whose order is 8 at most: as keys they verify signatures that anybody can make.
+# Ordinates of the Edwards points of order 8 at most: signatures for such keys can be forged.
 _ED25519_FIELD: Final = 2**255 - 19
 _ED25519_ORDER_8: Final = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
 _ED25519_WEAK: Final = frozenset({0, 1, _ED25519_FIELD - 1, _ED25519_ORDER_8, _ED25519_FIELD - _ED25519_ORDER_8})
@@ -87,7 +87,7 @@ logger = logging.getLogger("gateway.identity.jwks")
 
 
 class KeySetInvalid(Exception):  # noqa: N818 - named after what went wrong, as faults are
-    """A document that is no usable key set; the message is for the log."""
+    """A document that is not a usable key set; the message is for the log."""
 
 
 # ---- Keys ------------------------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ class Keys:
                 self._by_kid.setdefault(key.kid, []).append(key)
 
     def find(self, kid: str | None, algorithm: str) -> VerificationKey | None:
-        """Return the one key that a token with this header can mean; None if there is none, or more than one."""
+        """Return the only key that matches the header of a token; None if there is none, or more than one."""
         candidates = self._keys if kid is None else self._by_kid.get(kid, ())
         fitting = [key for key in candidates if algorithm in key.algorithms]
         return fitting[0] if len(fitting) == 1 else None
@@ -193,7 +193,7 @@ def _read_key(raw: msgspec.Raw, algorithms: frozenset[str]) -> VerificationKey |
     """Return the key, or None if it is not usable."""
     try:
         jwk = msgspec.json.decode(raw, type=_Jwk)
-        # A private key that is published proves nothing.
+        # A published private key proves no identity.
         if jwk.d is not UNSET or (jwk.key_ops is not UNSET and "verify" not in jwk.key_ops):
             return None
         fitting = _RSA_ALGORITHMS if jwk.kty == "RSA" else _CURVE_ALGORITHMS.get(jwk.crv, ())
@@ -210,10 +210,10 @@ def _read_key(raw: msgspec.Raw, algorithms: frozenset[str]) -> VerificationKey |
 
 
 def _is_sound(key: PublicKey) -> bool:
-    """Return whether a key is one that only its owner can sign for, and that verifies in little time."""
+    """Return whether a key is secure, and fast to verify with."""
     if isinstance(key, RSAPublicKey):
         numbers = key.public_numbers()
-        # OpenSSL accepts an even modulus, which is no product of two odd primes, and fails only when it verifies.
+        # OpenSSL accepts an even modulus, which is not a product of two odd primes, and fails only when it verifies.
         is_short = numbers.e.bit_length() <= _LONGEST_EXPONENT
         return _WEAKEST_RSA <= key.key_size <= _STRONGEST_RSA and is_short and numbers.n % 2 == 1
     if isinstance(key, EllipticCurvePublicKey):
@@ -276,7 +276,7 @@ class _Discovered(msgspec.Struct):
 
 
 class KeySet:
-    """The keys of one issuer, read again and again by `run`.
+    """The keys of one issuer, read periodically by `run`.
 
     Args:
         name: The configured name of the issuer, for the log.
@@ -293,7 +293,7 @@ class KeySet:
         version: Counts up whenever the keys change, or are given up as stale.
         last_success: Wall-clock seconds of the last good reading; 0 before the first.
         error: Why the last reading failed, for operators only, or None.
-        issuer: Its endpoints, for clients; None until discovery has told them.
+        issuer: Its endpoints, for clients; None before discovery.
     """
 
     def __init__(
@@ -342,14 +342,13 @@ class KeySet:
         return self._url is not None
 
     def find(self, kid: str | None, algorithm: str) -> VerificationKey | None:
-        """Return the one key that a token with this header can mean, or None."""
+        """Return the only key that matches the header of a token, or None."""
         return None if self._keys is None else self._keys.find(kid, algorithm)
 
     async def wait_for(self, kid: str | None) -> bool:
         """Wait for a reading that may bring the key of a token, or until its deadline.
 
-        Returns:
-            False, at once, where no reading can help, or none is due: at most one in `keys_on_demand` seconds.
+        Returns: False, at once, if no reading can help, or none is due (at most one in `keys_on_demand` seconds).
         """
         if self._keys is not None and (kid is None or self._keys.has_kid(kid)):
             return False
@@ -363,11 +362,11 @@ class KeySet:
         return True
 
     async def settled(self) -> None:
-        """Wait until the keys were read once, or could not be."""
+        """Wait until the first reading of the keys has ended."""
         await self._first_reading().over.wait()
 
     async def run(self) -> None:
-        """Read the keys again and again, until cancelled."""
+        """Read the keys periodically, until cancelled."""
         failures = 0
         while True:
             failures = 0 if await self.refresh() else failures + 1
@@ -380,13 +379,13 @@ class KeySet:
     async def refresh(self) -> bool:
         """Read the keys once; return whether that succeeded."""
         self._first_reading()
-        # A reading that a token waits for is short of time: it trusts the address that was discovered last.
+        # A reading for a waiting token has little time: it uses the last discovered address.
         rediscover = self._configured_url is None and not (self._wake.is_set() and self._url is not None)
         try:
             async with asyncio.timeout(DEADLINE):
                 keys = await self._read(rediscover=rediscover)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TimeoutError, KeySetInvalid) as error:
-            # The text of other errors can hold what a hostile peer wrote.
+            # The text of other errors can hold text of a hostile peer.
             is_own = isinstance(error, KeySetInvalid)
             self.error = str(error) if is_own else kind(error, connecting=isinstance(error, httpx.ConnectError))
             logger.warning("%s: keys not read: %s", self._label, self.error)
@@ -451,7 +450,7 @@ class KeySet:
             discovered = msgspec.json.decode(document, type=_Discovered)
         except (msgspec.MsgspecError, RecursionError):
             raise KeySetInvalid("the answer is no discovery document") from None
-        # §4.3: otherwise one issuer could speak for another.
+        # §4.3: otherwise one issuer could impersonate another.
         if discovered.issuer != self._issuer_url:
             raise KeySetInvalid("the discovery document is of another issuer")
         self.issuer = TokenIssuer(
@@ -480,7 +479,7 @@ class KeySet:
         async with self._http.stream("GET", url, headers=headers, follow_redirects=False) as answer:
             if answer.status_code != httpx.codes.OK:
                 raise KeySetInvalid(f"the answer has status {answer.status_code}")
-            # Nothing is decompressed: a small answer could become a large one.
+            # Answers are not decompressed: a small answer could become a large one.
             if answer.headers.get("Content-Encoding", "identity") != "identity":
                 raise KeySetInvalid("the answer is compressed")
             body = bytearray()
@@ -493,7 +492,7 @@ class KeySet:
         return bytes(body)
 
     def _check(self, url: str) -> None:
-        """Refuse every address but https, and http on loopback."""
+        """Refuse every address except https, and http on loopback."""
         address = httpx.URL(url)
         if address.userinfo or not address.host:
             raise KeySetInvalid("the address has no host, or a user in it")

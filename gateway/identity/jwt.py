@@ -1,15 +1,15 @@
 """JSON Web Tokens of the configured issuers, verified by PyJWT behind one strict check.
 
-PyJWT 2.15 accepts a name that stands twice, padded base64, NaN and times written as text (safety K1 to K4). The check
-refuses them first, and everything else that two readers could read differently. `jwk`, `jku`, `x5u` and `x5c` of a
-header are never used: keys come from the issuer's key set alone. `typ` is free, because issuers disagree about it.
+PyJWT 2.15 accepts duplicate names, padded base64, NaN and times written as text (safety K1 to K4). The check refuses
+them first, and all other ambiguous tokens. `jwk`, `jku`, `x5u` and `x5c` of a header are never used: keys come from the
+issuer's key set alone. `typ` is free, because issuers disagree about it.
 
 A token is checked in this order: its form; its issuer and audience, still unproven; its algorithm, key and signature;
-only then its times and its tenant. So `AuthExpired` is said of true tokens alone.
+only then its times and its tenant. So `AuthExpired` is raised only for genuine tokens.
 
 Results are cached: a good one for a minute but never past `exp`, a bad one for five seconds, and neither past a change
-of the issuer's keys (K7). A token that was good once stays *familiar* afterwards: it is verified anew, but is not
-counted as a guess.
+of the issuer's keys (K7). A token that was valid once stays *familiar* afterwards: it is verified again, but does not
+count as a guess.
 """
 
 import base64
@@ -31,10 +31,10 @@ from gateway.principal import ANONYMOUS_TENANT, Principal
 from gateway.routing.token_claim import claim_at, single
 
 LONGEST: Final = 8 * 1024
-"""Bytes of the longest credential that is looked at."""
+"""Bytes of the longest credential that is checked."""
 
 _LONGEST_LEEWAY = 30.0
-# The end of the year 9999. Times beyond are milliseconds taken for seconds, or an attempt at an overflow.
+# The end of the year 9999. Later times are milliseconds instead of seconds, or an attempted overflow.
 _LATEST = 253_402_300_799
 _RETRY_AFTER = 5.0
 _COMPACT = re.compile(rb"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+")
@@ -45,7 +45,7 @@ _TIMES = ("exp", "nbf", "iat")
 
 @dataclass(frozen=True, slots=True)
 class _Unverified:
-    """A well-formed token; whether it is true is not known yet."""
+    """A well-formed token that is not verified yet."""
 
     text: bytes
     algorithm: str
@@ -57,14 +57,14 @@ def _read(token: bytes) -> _Unverified:
     """Read a token in compact form.
 
     Raises:
-        AuthInvalid: it is no token, or one that two readers could read differently.
+        AuthInvalid: it is not a token, or is ambiguous.
     """
     segments = _COMPACT.fullmatch(token) if len(token) <= LONGEST else None
     if segments is None:
         raise AuthInvalid("the credential is not known", detail="neither an API key of the file nor a signed token")
     try:
         header, claims = (
-            # PyJWT refuses stray bits, which are the one thing that this decoder forgives.
+            # This decoder accepts stray bits only; PyJWT refuses them.
             parse_tree(base64.urlsafe_b64decode(segment + b"=" * (-len(segment) % 4)), max_bytes=LONGEST)
             for segment in segments.groups()
         )
@@ -79,7 +79,7 @@ def _read(token: bytes) -> _Unverified:
     if not isinstance(kid, str) or len(kid) > LONGEST_KID:
         raise _malformed("kid is no short string")
     for name in _TIMES:
-        # `bool` is an `int`: only the types themselves will do. NaN compares false.
+        # `bool` is a subclass of `int`, so the exact types are compared. NaN compares false.
         if name in claims and not (type(claims[name]) in (int, float) and 0 <= claims[name] <= _LATEST):
             raise _malformed(f"{name} is no time")
     return _Unverified(token, algorithm, kid if "kid" in header else None, claims)
@@ -108,8 +108,8 @@ class _TrustedIssuer:
         """Return the principal of a token.
 
         Raises:
-            AuthInvalid: it proves nothing.
-            AuthExpired: it was good once.
+            AuthInvalid: it is invalid.
+            AuthExpired: it was valid once.
             AuthUnavailable: the keys have never been read.
         """
         claims = MappingProxyType(self._verified_claims(token, self._key(token)))
@@ -210,7 +210,7 @@ class TokenVerifier:
         return self._good.find(digest, now) or self._bad.find(digest, now)
 
     def is_familiar(self, digest: bytes) -> bool:
-        """Return whether this token was good when it was verified last, so that it is no guess."""
+        """Return whether this token was valid when it was verified last, so that it is not a guess."""
         return digest in self._good
 
     async def verify(self, token: bytes, digest: bytes, wall: Callable[[], float]) -> Principal:
@@ -230,7 +230,7 @@ class TokenVerifier:
             unverified = _read(token)
             issuer = self._issuer(unverified.claims)
             if await issuer.wait_for_key(unverified):
-                # All that waited go on at once, some of them with the same token.
+                # All waiting requests continue at once, some of them with the same token.
                 await self._queue.take()
                 known = self.find(digest, wall())
                 if known is not None:
@@ -250,7 +250,7 @@ class TokenVerifier:
         return principal
 
     def _issuer(self, claims: Mapping[str, object]) -> _TrustedIssuer:
-        """Return the issuer that the token names and that takes its audience; nothing is proven by this."""
+        """Return the issuer that the token names and that accepts its audience; the token is still unverified."""
         issuer = claims.get("iss")
         trusted = self._issuers.get(issuer) if isinstance(issuer, str) else None
         if trusted is None:
@@ -281,7 +281,7 @@ def subject_of(issuer: Issuer, claims: Mapping[str, object]) -> str:
     """Return the subject of a token, by the claim that the issuer is configured with; empty where there is none.
 
     Raises:
-        AuthInvalid: the claim is no printable text.
+        AuthInvalid: the claim is not a printable text.
     """
     subject = claim_at(claims, issuer.principal_claim, "")
     # Control characters have no place in a name, and in a header they end it.
@@ -294,15 +294,15 @@ def subject_of(issuer: Issuer, claims: Mapping[str, object]) -> str:
 def tenant_of(issuer: Issuer, claims: Mapping[str, object], tenants: Collection[str]) -> str:
     """Return the fixed tenant of the issuer, or the one that the token names (safety T13).
 
-    With a `tenant_map` the claim is a key of it. Any other value is a tenant of that very name, which has what
-    `tenants."*"` has; it is never one that the file names, because only the map assigns claims to tenants.
+    With a `tenant_map` the claim is a key of it. Any other value is a tenant of that name with the access of
+    `tenants."*"`; it is never a tenant that the file names, because only the map assigns claims to these.
 
     Args:
         tenants: Those that the file names.
 
     Raises:
-        AuthInvalid: the claim is missing, names several tenants, or can be no tenant's name.
-        TenantNotMapped: the map does not have it, and it can be no tenant by itself.
+        AuthInvalid: the claim is missing, names several tenants, or is not a valid tenant.
+        TenantNotMapped: the map does not have it, and it is not a tenant by itself.
     """
     if issuer.tenant is not None:
         return issuer.tenant
@@ -324,5 +324,5 @@ def tenant_of(issuer: Issuer, claims: Mapping[str, object], tenants: Collection[
 
 
 def _can_be_tenant(value: str) -> bool:
-    # Nobody may be called like a path segment, or like those who showed nothing.
+    # A tenant must be a valid path segment, and not the anonymous tenant's name.
     return fits_path(value) and value != ANONYMOUS_TENANT

@@ -1,10 +1,10 @@
 """Client certificates (mTLS): the names on them, the principal they prove, and the callers that such clients name.
 
 OpenSSL has verified a certificate in the handshake: its chain up to an authority of the file, the dates, and that it is
-for clients (RFC 5280 §4.2.1.12). Left to do: find its principal, and see that it has not expired since.
+for clients (RFC 5280 §4.2.1.12). This module finds its principal, and checks that it has not expired since.
 
-Decision (2026-11-22): one bundle of authorities, each of which can vouch for any name. To tell them apart one would
-need the chain that a certificate was verified by, and a TLS session that is resumed has none.
+There is one bundle of authorities, each of which can vouch for any name, because a resumed TLS session has no chain
+(decision 0005).
 """
 
 import hashlib
@@ -42,7 +42,7 @@ _UNREADABLE = (
 
 
 def read_certificate(der: bytes) -> Certificate:
-    """Return what is on a certificate; one that cannot be read has no names, and proves nothing."""
+    """Return the fields of a certificate; an unreadable one has no names, and is not accepted."""
     digest = hashlib.sha256(der).digest()
     try:
         read = x509.load_der_x509_certificate(der)
@@ -88,11 +88,11 @@ class Certificates:
         self._known = CredentialCache(most)
 
     def prove(self, certificate: Certificate | None, now: float, *, alone: bool) -> Principal | None:
-        """Return the principal of a certificate, or None where another credential decides, or none is needed.
+        """Return the principal of a certificate, or None if another credential decides, or none is needed.
 
         Args:
             now: Wall-clock seconds.
-            alone: Whether no other credential is shown.
+            alone: Whether there is no other credential.
 
         Raises:
             AuthMissing: one is required, and none is shown.
@@ -100,7 +100,7 @@ class Certificates:
             AuthExpired: it has expired.
         """
         if self._is_required:
-            # The handshake asked for it by the configuration of then, and connections outlast certificates.
+            # The handshake used the configuration of its time, and connections outlast certificates.
             if certificate is None:
                 raise AuthMissing("connect again, and show a certificate", detail="one is required by now")
             _check_valid(certificate, now)
@@ -119,7 +119,7 @@ class Certificates:
             now: Wall-clock seconds.
 
         Raises:
-            AuthInvalid: it is of no client, or its authority is no longer trusted.
+            AuthInvalid: it matches no client, or its authority is no longer trusted.
             AuthExpired: it has expired.
         """
         _check_valid(certificate, now)
@@ -183,18 +183,18 @@ class IdentityHeaders:
 
 
 def caller_of(client: Principal, head: Head, names: IdentityHeaders) -> Principal:
-    """Return the caller for whom a trusted client speaks, or the client itself where it names none.
+    """Return the caller on whose behalf a trusted client calls, or the client itself if it names none.
 
     Only a client that was proven by its certificate alone is trusted (`auth.mtls.clients.X.trust_identity_headers`).
 
     | header | effect |
     |---|---|
     | tenant | may only repeat the tenant of the certificate; any other is refused |
-    | subject | the agent is told it; with `isolation: principal` it owns tasks |
-    | session | the agent is told it |
+    | subject | is sent to the agent; with `isolation: principal` it owns tasks |
+    | session | is sent to the agent |
 
     Raises:
-        BadRequest: a header stands twice, or its value is no name.
+        BadRequest: a header is repeated, or its value is not a name.
         NotAdmitted: the client names another tenant than its own.
     """
     # Without those that have an underscore in their names or are named by `Connection`.

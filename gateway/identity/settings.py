@@ -15,7 +15,7 @@ class Verification:
         remember: Time for which a valid token is cached; never past its expiry.
         remember_bad: Time for which an invalid credential is cached.
         entries: Most cached credentials of each kind, and failing addresses.
-        failures: Failed credentials of one address that are looked at: count and period.
+        failures: Failed credentials of one address that are checked: count and period.
         keys_every: Interval at which an issuer's keys are fetched.
         keys_on_demand: The least time between two readings that unknown keys cause.
         keys_kept: Time for which keys stay valid while their issuer does not answer.
@@ -46,7 +46,7 @@ class Issuer:
         tenant_map: Tenants by the value of that claim; `*` is any other value.
         tenant: The tenant of every token, instead of a claim.
         principal_claim: The path to the claim that names the principal within the tenant.
-        leeway: Clock difference that is forgiven.
+        leeway: Clock difference that is tolerated.
     """
 
     issuer: str
@@ -77,7 +77,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class Mtls:
-    """Callers that show a certificate.
+    """Callers with a certificate.
 
     Attributes:
         clients: By name; of two patterns that fit one name, one is the narrower.

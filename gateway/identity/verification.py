@@ -1,17 +1,15 @@
 """Bounds on the cost of credentials (`auth.verification`): cached results, failures, verifications in a loop turn.
 
-The cache answers a credential that was verified before, good or bad, as long as nothing can have changed (safety K7).
+The cache answers a credential that was verified before, valid or not, as long as its result cannot have changed (safety
+K7).
 
-Each network has a token bucket of failures (safety H14). While it has one left, an unknown credential is checked;
-afterwards it is refused unseen until time has refilled the bucket. A bad credential that is repeated costs nothing: the
-refusal is cached.
+Each network has a token bucket of failures (safety H14). While it has a token left, an unknown credential is checked;
+afterwards it is refused without a check until the bucket is refilled. A bad credential that is repeated costs nothing:
+the refusal is cached.
 
 A signature takes 20 to 500 µs and reading the token 100 µs more. A thousand new tokens, after a start or a key
 rotation, can arrive in one turn of the event loop. The queue verifies a few of them per turn, so that open streams go
-on.
-
-Decision (2026-11-20): turns, not a thread. OpenSSL releases the GIL, but handing one token over and back costs 75 to
-120 µs of CPU, as much as four RS256 signatures; under load no core is idle.
+on. A thread instead would cost as much CPU per token as four RS256 signatures (decision 0005).
 """
 
 import asyncio
@@ -42,7 +40,7 @@ class _Entry:
     version: int
 
     def is_valid(self, now: float) -> bool:
-        # A clock that was set back ends an entry, too.
+        # Setting the clock back ends an entry, too.
         return self.since <= now < self.until and (self.key_set is None or self.key_set.version == self.version)
 
 

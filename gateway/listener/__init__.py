@@ -1,1 +1,1 @@
-"""The outside: where bytes come in and go out. HTTP for clients, an admin port for operators."""
+"""The listeners: HTTP and gRPC for clients, stdio for a host, and the admin port for operators."""

@@ -43,7 +43,7 @@ from gateway.upstream.stdio.upstream import StdioUpstream, trouble_of
 LONGEST_BODY = 64 * 1024
 """Bytes of the longest request body."""
 MOST_CONNECTIONS = 256
-"""Connections to the admin port; those of clients must not want for open files because of them."""
+"""Connections to the admin port; they must not take the open files that clients need."""
 _NOT_AUDITED = HEALTH_PATHS | {"/metrics"} | FILES
 _GZIP = 1
 """Level of compression: a third of the time of the default one, for a tenth more bytes."""
@@ -78,7 +78,7 @@ class ManagedGateway(Protocol):
 
     @property
     def state_trouble(self) -> str:
-        """Return the reason why the ledger cannot be used; empty for none."""
+        """Return the reason why the ledger cannot be used; empty if it can."""
 
     async def reload_others(self) -> dict[str, Any]:
         """Reload the other workers; return the result of each, and the number without an answer in time."""
@@ -87,7 +87,7 @@ class ManagedGateway(Protocol):
         """Change the level of the log in all workers; return the number that have not confirmed it in time."""
 
     async def drain(self) -> int:
-        """Prepare all workers for the end; return the number that have not confirmed it in time."""
+        """Drain all workers; return the number that have not confirmed it in time."""
 
 
 def admin_app(
@@ -108,7 +108,7 @@ def admin_app(
         certified: Whether a request, health aside, must come with a client certificate.
     """
     pages = _Pages(gateway)
-    # An operator acts as a tenant without its credential: not on a port that any program of this machine can reach.
+    # Operators act as a tenant without its credential, so not on a port that any program of this machine can reach.
     may_act_as = token is not None or certified
     catalog = CatalogPage(
         lambda: gateway.snapshot,

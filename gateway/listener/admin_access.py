@@ -72,7 +72,7 @@ def _check_certificate(request: Request) -> ASGIApp | None:
 
 
 def _check_host(request: Request) -> ASGIApp | None:
-    """Let requests for a loopback name pass, where nothing else protects the port.
+    """Let only requests for a loopback name pass, if there is no other protection of the port.
 
     A page in an operator's browser can let its own name resolve to 127.0.0.1; its requests still have that name.
     """

@@ -85,7 +85,7 @@ class AsgiListener:
 def read_head(scope: Scope, limits: HttpLimits, prefix: str = "") -> tuple[Head, int | None]:
     """Return the head of a request, and the length of its body as the client states it, or None.
 
-    A mount (`root_path`) is taken off the path, unless the public URL has it in its own.
+    A mount (`root_path`) is removed from the path, unless the public URL contains it.
 
     Args:
         prefix: The path of the public URL.
@@ -111,7 +111,7 @@ def read_head(scope: Scope, limits: HttpLimits, prefix: str = "") -> tuple[Head,
     if host is None:
         raise Unreadable(400, "the Host header is no host" if hosts else "the Host header is missing")
     lengths = [value for name, value in given if name == b"content-length" and value.isdigit()]
-    # Nothing behind the listener needs the length of the body.
+    # No later step needs the length of the body.
     headers = tuple([pair for pair in given if pair[0] != b"content-length"])
     head = Head(
         scope["method"], _below(path, scope.get("root_path", ""), prefix), query, host, headers, _peer(scope),
@@ -184,7 +184,7 @@ class AsgiResponder:
 
         Raises:
             BodyTooLarge: it is longer than `limit` bytes.
-            BodyTooSlow: nothing of it came for `body_idle`.
+            BodyTooSlow: no byte of it came for `body_idle`.
             ClientGone: the client left before its end.
         """
         if self._watcher is not None:
@@ -288,11 +288,11 @@ class AsgiResponder:
             self._complete = True
 
     def cut(self) -> None:
-        """End the answer behind what was written, without its clean end: servers close one that stays incomplete."""
+        """End the answer after the written bytes, without a clean end: servers close an incomplete answer."""
         self._complete = True
 
     async def finish(self) -> None:
-        """Release everything, once the request is no longer served."""
+        """Release all resources, once the request is no longer served."""
         self._gone = None
         if self._sender is not None and not self._lost:
             await self._sender
@@ -340,7 +340,7 @@ def _start(status: int, headers: Sequence[tuple[bytes, bytes]], length: int | No
     """Return the message that begins an answer.
 
     Raises:
-        ValueError: a header holds what would end a line in its middle.
+        ValueError: a header holds a line end.
     """
     if any(byte in value for _, value in headers for byte in (b"\r", b"\n", b"\0")):
         raise ValueError("a header of the answer holds a line end")

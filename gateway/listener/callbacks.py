@@ -1,4 +1,4 @@
-"""The public listener, and requests that are no calls: health, callbacks of `push.mode: relay`, and public keys.
+"""The public listener, and requests other than calls: health, callbacks of `push.mode: relay`, and public keys.
 
 The path and token of a callback authenticate its sender. Both are checked before the body is read. The number of
 bodies that are read at a time is limited, so that they fit into memory; other notifications wait for a while.
@@ -35,7 +35,7 @@ MOST: Final = 64
 """Notifications that are read at a time, of at most 1 MiB each."""
 MOST_OF_AGENT: Final = 16
 PATIENCE: Final = 10.0
-"""Seconds that a notification waits for its turn."""
+"""Longest wait of a notification for its turn, in seconds."""
 
 _PREFIX = PATH.encode("ascii")
 _JSON = b"application/json"
@@ -103,7 +103,7 @@ class Callbacks:
         try:
             answer = await self._answer(head, client)
         except Fault as fault:
-            answer = _refusal(fault)
+            answer = _error_response(fault)
         headers: Pairs = [(b"x-request-id", request_id.encode("ascii")), (b"cache-control", b"no-store")]
         try:
             await client.answer(answer.status, [*headers, *answer.headers], answer.body)
@@ -135,7 +135,7 @@ class Callbacks:
         except TimeoutError:
             status = 503
         except Fault as fault:
-            return _refusal(fault, subscription, len(body))
+            return _error_response(fault, subscription, len(body))
         if status == 503:
             return _Answer(status, b"", (_COME_AGAIN,), subscription, len(body), "limited")
         return _Answer(status, subscription=subscription, bytes_in=len(body))
@@ -192,7 +192,7 @@ class Callbacks:
         self._access.write(line)
 
 
-def _refusal(fault: Fault, subscription: Subscription | None = None, bytes_in: int = 0) -> _Answer:
+def _error_response(fault: Fault, subscription: Subscription | None = None, bytes_in: int = 0) -> _Answer:
     again = (_COME_AGAIN,) if fault.http_status == 503 else ()
     return _Answer(fault.http_status, b"", again, subscription, bytes_in, fault.outcome, fault.reason)
 
@@ -216,7 +216,7 @@ class PublicListener:
     Args:
         ready: Returns whether new calls are accepted, for `/-/ready`.
         callbacks: Answers callbacks and requests for public keys.
-        trouble: Returns why they are not accepted, beside draining; empty for none.
+        trouble: Returns another reason than draining why they are not accepted; empty if there is none.
     """
 
     def __init__(

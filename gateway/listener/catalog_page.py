@@ -26,6 +26,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge, Fault
+from gateway.a2a.operation import Operation
 from gateway.a2a.paths import is_tenant
 from gateway.backend.backend import Backend
 from gateway.catalog.render import ASSETS, HEADERS, HTML, page
@@ -42,7 +43,7 @@ from gateway.telemetry.access_log import RecentRequests
 PAGES = frozenset({"/", "/agent", "/routes", "/live"})
 """Paths that a person opens in a browser."""
 MOST_FOLLOWERS = 32
-"""Browsers that follow the requests at a time; each one is written to with every request."""
+"""Most browsers that follow the requests at a time; each request is written to all of them."""
 _HEARTBEAT = 15.0
 """Seconds of silence after which a follower gets a comment, so that no proxy closes the connection."""
 FILES = frozenset(f"/{name}" for name in ASSETS)
@@ -190,7 +191,7 @@ class CatalogPage:
         return JSONResponse({"requests": self._rows(request.query_params)}, headers={"Cache-Control": "no-store"})
 
     def _rows(self, query: Mapping[str, str]) -> list[dict[str, object]]:
-        """Return the last requests that are filtered for, the newest first."""
+        """Return the last requests that match the filter, the newest first."""
         return [view.row(each) for each in reversed(self._recent.since()) if view.matches(each, query)]
 
     async def tail(self, request: Request) -> Response:
@@ -231,7 +232,7 @@ def _inquiry(written: Mapping[str, str]) -> Inquiry:
     """Return the inquiry of the form.
 
     Raises:
-        msgspec.DecodeError: the claims are no JSON object.
+        msgspec.DecodeError: the claims are not a JSON object.
     """
     claims = msgspec.json.decode(written["claim"], type=dict[str, Any]) if written["claim"].strip() else {}
     return Inquiry(
@@ -357,7 +358,7 @@ def _call(written: TryItMessage, address: view.Address) -> bytes:
     if written.context_id:
         message["contextId"] = written.context_id
     params = {"message": message} if address.tenant is None else {"tenant": address.tenant, "message": message}
-    method = "SendStreamingMessage" if written.stream else "SendMessage"
+    method = Operation.SEND_STREAMING_MESSAGE if written.stream else Operation.SEND_MESSAGE
     return msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 
 

@@ -1,10 +1,10 @@
 """The listener for gRPC clients, on grpc.aio: the services of A2A go through the pipeline.
 
-grpc-core keeps the rules of HTTP/2: flow control, limits on frames, headers and pings, rapid resets. It shows neither
-`:authority` nor the connections to Python. So no host picks an agent here, and there is no limit for each address.
+grpc-core implements HTTP/2: flow control, limits on frames, headers and pings, defence against rapid resets. It exposes
+neither `:authority` nor the connections to Python. So no host picks an agent here, and there is no limit per address.
 
 A certificate or a message limit cannot be changed in a running server, so a change starts another server. Both listen
-on one port for a moment (SO_REUSEPORT). The first one sends its clients away (GOAWAY) and ends with its last call.
+on one port for a moment (SO_REUSEPORT). The first one sends GOAWAY to its clients and ends with its last call.
 
 Two tasks serve a call. That of grpc.aio sends what was written (`GrpcResponder.send`), because grpc.aio can only write
 by waiting. It is cancelled when the client cancels the call, leaves or runs out of time. The other one runs the
@@ -62,7 +62,7 @@ _LONGEST_KEPT_HEAD = 4096
 """Bytes of the metadata of a call whose head is kept."""
 _HEAD_KEPT_FOR = 1.0
 _NO_METADATA = frozenset({"te", "content-type", "content-length", "host"})
-"""They describe the HTTP/2 message, not the request."""
+"""Headers that describe the HTTP/2 message, not the request."""
 _CONTROL = re.compile(r"[^\t\x20-\x7e\x80-\U0010ffff]")
 """Characters that would end a line where such a value becomes a header of HTTP/1.1; core lets them pass."""
 FULL = 64 * 1024
@@ -105,17 +105,10 @@ class _NextCall(asyncio.Future[Any]):
 class _CoreServer(cygrpc.AioServer):  # type: ignore[misc]  # grpcio has no types
     """A grpc.aio server that survives a path that is not UTF-8, and accepts calls at a cost that methods do not raise.
 
-    Decision: this subclasses a private class of grpcio (1.85; later minor versions are refused in `pyproject.toml`),
-    because the public API cannot keep what users notice:
-
-    - The accept loop of grpcio decodes the path of every call of an unregistered method, and ends with a
-      UnicodeDecodeError where it cannot. With the public `add_generic_rpc_handlers` and
-      `add_registered_method_handlers` alone, one call of a stranger to a path that is not UTF-8 stops the listener: all
-      later calls get UNAVAILABLE until the gateway is restarted. So every method is registered, and the loop never sees
-      any other call.
-    - For registered methods the loop waits for one future each: a call would cost a sixth more with the methods of A2A.
-      It gets one future for all of them. A grpcio that asks for no future here still works, as fast as it does by
-      itself.
+    A private class of grpcio 1.85 is subclassed, because with its public API one call to a path that is not UTF-8 stops
+    the listener (decision 0011). Every method is registered, so the accept loop never sees such a call. The loop would
+    wait for one future per method; it gets one future for all. A grpcio that asks for none still works, at its own
+    speed.
 
     Attributes:
         refuse: Ends a call of an unregistered method; None for a server that is not the gateway's.
@@ -197,6 +190,10 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no 
         return self._handlers.get(_CALLED.get())
 
 
+_HeadKey = tuple[str, str, Metadata, Certificate | None]
+"""The address of the client, the path of the method, the metadata and the client certificate."""
+
+
 class _Heads:
     """A cache of the heads of recent calls: the next call with the same head reuses what was derived from it.
 
@@ -204,11 +201,11 @@ class _Heads:
     """
 
     def __init__(self) -> None:
-        self._recent: dict[object, Head] = {}
-        self._older: dict[object, Head] = {}
+        self._recent: dict[_HeadKey, Head] = {}
+        self._older: dict[_HeadKey, Head] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def find(self, key: object) -> Head | None:
+    def find(self, key: _HeadKey) -> Head | None:
         """Return the head of a key, or None."""
         found = self._recent.get(key)
         if found is None:
@@ -217,7 +214,7 @@ class _Heads:
                 self._recent[key] = found
         return found
 
-    def keep(self, key: object, head: Head) -> None:
+    def keep(self, key: _HeadKey, head: Head) -> None:
         """Store a head, unless it is long."""
         if sum(len(value) for _, value in head.headers) > _LONGEST_KEPT_HEAD:
             return
@@ -339,13 +336,13 @@ class GrpcListener:
         self._health.changed()
 
     def stop_accepting(self) -> None:
-        """Accept no more connections and calls, and send clients away; open calls go on."""
+        """Accept no more connections and calls, and send GOAWAY; open calls go on."""
         self._closing = True
         self._stop(self._current, _FOR_EVER)
         self._reserved.close()
 
     async def aclose(self, timeout: float = 1.0) -> None:  # noqa: ASYNC109 - the last step before the process ends
-        """Close what is left, after `timeout` seconds also what is still in use."""
+        """Close idle connections, and after `timeout` seconds all connections."""
         if not self._closing:
             self.stop_accepting()
         if self._tasks:
@@ -412,7 +409,7 @@ class GrpcListener:
     # ---- Calls -----------------------------------------------------------------------------------------------------
 
     def _call_handler(self, server: _Server, method: GrpcMethod) -> grpc.RpcMethodHandler:
-        # A plain function: grpcio looks at it twice in each call, and a partial takes it four times as long.
+        # A plain function: grpcio inspects it twice in each call, which takes four times as long for a partial.
         async def call(_messages: object, context: aio.ServicerContext) -> bytes:
             return await self._call(server, method, context)
 
@@ -424,7 +421,7 @@ class GrpcListener:
     async def _call(self, server: _Server, method: GrpcMethod, context: aio.ServicerContext) -> bytes:
         kept = await self._head(server, method, context)
         remaining = context.time_remaining()
-        # Always a head of its own, as a stream drops its content.
+        # Always a new head, because a stream drops its content.
         head = replace(kept, timeout=None if remaining is None or remaining > _FOR_EVER else remaining)
         responder = GrpcResponder(context, self._limits.http, streams=method.operation.streams)
         task = asyncio.get_running_loop().create_task(self._serve(head, responder, kept))
@@ -471,7 +468,7 @@ class GrpcListener:
             responder.cut()
 
     async def _refuse_path(self, context: aio.ServicerContext) -> None:
-        # The words of grpc's own servers, which some clients look for.
+        # The text of grpc's own servers, which some clients look for.
         with suppress(aio.BaseError):
             refused = self._refused(context, 404, "there is no such method")
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!", refused)
@@ -483,7 +480,7 @@ class GrpcListener:
         return (("x-request-id", request_id),)
 
     async def _answer_other(self, answer: Answer, _messages: object, context: aio.ServicerContext) -> None:
-        # A check is short, and others must not be able to make health probes fail.
+        # A check is short, and other clients must not be able to make health probes fail.
         counts = answer != self._health.check
         if counts and self._other_calls >= MOST_OTHER_CALLS:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "there are too many calls of this kind")
@@ -568,7 +565,7 @@ class GrpcResponder:
 
         Raises:
             BodyTooLarge: it is longer than `limit` bytes.
-            BadRequest: there is none.
+            BadRequest: there is no message.
             BodyTooSlow: it did not come in time.
             ClientGone: the client left before its end.
         """

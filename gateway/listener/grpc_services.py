@@ -1,4 +1,4 @@
-"""The services that the gRPC listener has beside those of A2A: health and reflection.
+"""The other services of the gRPC listener: health and reflection.
 
 Health is grpc.health.v1. The servicer of the package holds a lock while it writes to a watcher, so one watcher that
 reads nothing would block the updates of all others. Only its messages are used here.

@@ -17,7 +17,7 @@ from gateway.listener.http1 import THIS_MACHINE, ClientConnection, ListenerState
 from gateway.proxy.client_address import Network, is_trusted
 
 _PAUSE = 0.25
-"""Seconds until the next accept after the system had no open file left."""
+"""Seconds until the next accept after the process ran out of open files."""
 _SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 _FIXED = 16
 _LONGEST = 4096

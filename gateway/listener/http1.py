@@ -10,17 +10,16 @@
                                                            sends 16 MiB is read
     CLOSING     the last bytes are on their way          → gone, at the latest when the client reads nothing any more
 
-Whatever the state, a client that reads nothing of what waits for it is cut after `write_stall`, and one that ends its
-side of the connection has left. While an answer waits for its client, nothing more is read from it but in ANSWERING,
-where what comes is dropped.
+In every state, a client that does not read pending output is disconnected after `write_stall`, and a client that ends
+its side of the connection has left. While an answer waits for its client, the connection is read in ANSWERING only, and
+the bytes are dropped.
 
-One request at a time: what a client sends behind a request before that is answered (pipelining) is not served, for it
-would hide that the client has left; the connection ends with the answer, and the client asks again (RFC 9112 §9.3.2).
-Fields behind a chunked body (trailers) are dropped: a credential there would count (safety H4).
+Requests are not pipelined: bytes behind an unanswered request are not served, because they would hide that the client
+has left. The connection closes after the answer, and the client repeats the request (RFC 9112 §9.3.2). Trailers behind
+a chunked body are dropped: a credential there would count (safety H4).
 
-Decision, 2026-11-20: not uvicorn's own httptools protocol, nor a subclass of it. It has no limits and no deadlines, and
-its cycle is hard-coded in the callback that one would override; what was left of it was the cost. Heads are read by
-`request` (one strict reading of bytes that are at hand), bodies that come later by `incoming`.
+uvicorn's httptools protocol is not used: it has no limits and no deadlines (decision 0001). Heads, and bodies that come
+later, are read by `request_parser`.
 """
 
 import asyncio
@@ -44,7 +43,7 @@ from gateway.a2a.fault import BodyTooSlow, ClientGone
 from gateway.a2a.headers import Pairs
 from gateway.identity.verification import network_of
 from gateway.listener.http_limits import HttpLimits
-from gateway.listener.request_parser import IncomingBody, IncomingHeads, RequestHead, Unreadable, refusal
+from gateway.listener.request_parser import IncomingBody, IncomingHeads, RequestHead, Unreadable, error_response
 from gateway.listener.responder import BODILESS, MOMENT, SHORT, check_length
 from gateway.listener.tls import NO_TLS, read_tls_session
 from gateway.listener.write_batch import WriteBatch
@@ -54,7 +53,7 @@ from gateway.network.deadline import Deadline
 
 logger = logging.getLogger("gateway.listener")
 
-# On close(2): nothing is kept for the client, it is told by a reset.
+# On close(2): unsent bytes are dropped, and the client gets a reset.
 _AT_ONCE = struct.pack("ii", 1, 0)
 
 
@@ -68,7 +67,7 @@ class Backlog:
         self._waiters: list[asyncio.Future[None]] = []
 
     def has_moved(self, transport: asyncio.Transport) -> bool:
-        """Return whether the client has read some of it since the last look, but not all."""
+        """Return whether the client has read some of them since the last check, but not all."""
         left, before = transport.get_write_buffer_size(), self._left
         self._left = left
         return 0 < left < before
@@ -92,18 +91,18 @@ class Backlog:
 
 
 def end_writing(transport: asyncio.Transport) -> bool:
-    """Say that nothing more will come, and go on reading; False where the client has reset the connection before."""
+    """Close the sending side, and go on reading; return False if the client has reset the connection before."""
     if transport.can_write_eof() and not transport.is_closing():
         try:
             transport.write_eof()
         except OSError:
-            # Bytes that it sent before are still unread.
+            # Bytes that it sent before the reset are still unread.
             return False
     return True
 
 
 def drop(transport: asyncio.Transport) -> None:
-    """Close a connection by a reset, with all that waits for the client."""
+    """Close a connection by a reset, and drop unsent bytes."""
     at_hand = transport.get_extra_info("socket")
     if at_hand is not None and at_hand.fileno() >= 0:
         with suppress(OSError):
@@ -134,13 +133,13 @@ class RequestQueue:
         if not self._left or self._waiting:
             return False
         self._left -= 1
-        # Not for each of them, which would be a callback for every request where few come.
+        # Not for each of them, which would add a callback to every request under low load.
         if self._left == self._low:
             loop.call_soon(self._renew, loop)
         return True
 
     def wait(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called in its turn, also where nobody has any use for it by then."""
+        """Have `callback` called in its turn, even if it is no longer needed by then."""
         self._waiting.append(callback)
 
     def _renew(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -162,9 +161,9 @@ class ConnectionLimit:
     """Counts connections by client address; in IPv6 by /64 network.
 
     Args:
-        most: Of all together.
-        most_of_one: Of one address.
-        shares: Whether many clients come from this address, so that no bound of one client holds for it.
+        most: Most connections of all addresses together.
+        most_of_one: Most connections of one address.
+        shares: Whether many clients share an address, which then has no bound of its own.
 
     Attributes:
         networks: Open connections by network.
@@ -179,7 +178,7 @@ class ConnectionLimit:
         self.size = 0
 
     def enter(self, peer: str) -> bool:
-        """Count one more; False where it is one too many, and to be turned away. Each leaves in the end."""
+        """Count a connection; return False if it exceeds a bound. A refused one has to leave, too."""
         network = network_of(peer)
         of_one = self.networks.get(network, 0)
         self.networks[network] = of_one + 1
@@ -209,11 +208,11 @@ class ListenerState:
         distrusted: Called for each handshake that failed for the client's certificate with peer, id and reason.
         tls: The TLS context for new handshakes; None without TLS.
         closing: Whether connections end with the answer that they are waiting for.
-        connection_limit: The connections there are.
+        connection_limit: The open connections.
         request_queue: The order in which requests begin.
         writes: Sends answers at the end of the turn.
         tasks: Of the requests that are served.
-        common_lines: The header lines that every answer has.
+        common_lines: The header lines of every answer.
     """
 
     serve: Callable[[Head, Any], Coroutine[Any, Any, None]]
@@ -257,7 +256,7 @@ class ListenerState:
 _SLICE = 64 * 1024
 """Bytes that are written at once."""
 _PHRASES = {status.value: status.phrase.encode("ascii") for status in HTTPStatus}
-# An agent may answer with any of them; one that has no name has none here either (RFC 9112 §4).
+# An agent may answer with any status; one without a name has an empty reason here (RFC 9112 §4).
 _STATUS = {status: b"HTTP/1.1 %d %b\r\n" % (status, _PHRASES.get(status, b"")) for status in range(100, 600)}
 
 
@@ -265,8 +264,7 @@ def header_lines(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
     """Return the lines of headers, the gateway's own or passed on.
 
     Raises:
-        ValueError: one holds what would end a line, or the head, in its middle; only a fault of the gateway's own can
-            bring that about.
+        ValueError: one holds a line end; only a defect of the gateway can cause that.
     """
     head = b"".join([b"%b: %b\r\n" % pair for pair in headers])
     if head.count(b"\n") != len(headers) or head.count(b"\r") != len(headers) or b"\0" in head:
@@ -293,7 +291,7 @@ class ClientResponder(msgspec.Struct, eq=False):
     _limit: float = math.inf
     _waiter: "asyncio.Future[None] | None" = None
     _gone: Callable[[], None] | None = None
-    # Over: the answer is complete, or the connection serves it no more; what comes too late goes nowhere.
+    # Over: the answer is complete, or the connection no longer serves it; later bytes are dropped.
     _over: bool = False
     _lost: bool = False
     _slow: bool = False
@@ -309,7 +307,7 @@ class ClientResponder(msgspec.Struct, eq=False):
 
     @property
     def unread(self) -> int:
-        """Return how many bytes of the body have come and were not read."""
+        """Return the number of received bytes of the body that were not read."""
         return len(self._body)
 
     # ---- Methods of `Responder` ----------------------------------------------------------------------------------
@@ -326,7 +324,7 @@ class ClientResponder(msgspec.Struct, eq=False):
 
         Raises:
             BodyTooLarge: it is longer than `limit` bytes; not much more than that was read.
-            BodyTooSlow: the client stopped sending, or sends a drip.
+            BodyTooSlow: the client stopped sending, or sends too slowly.
             ClientGone: the client left before its end.
         """
         if not self.whole:
@@ -373,7 +371,7 @@ class ClientResponder(msgspec.Struct, eq=False):
         self._end()
 
     async def _wait_for_short_body(self) -> None:
-        """Give a short body that is on its way a moment to arrive."""
+        """Wait a moment for a short body that is on its way."""
         loop = asyncio.get_running_loop()
         self._waiter = loop.create_future()
         timer = loop.call_later(MOMENT, self._wake)
@@ -384,10 +382,10 @@ class ClientResponder(msgspec.Struct, eq=False):
             self._waiter = None
 
     def open(self, status: int, headers: Pairs) -> None:
-        """Send the head of an answer that follows piece by piece."""
+        """Send the head of an answer whose body follows in pieces."""
         if self._over:
             return
-        # HTTP/1.0 knows no chunks: the end of the connection is the end of the answer (RFC 9112 §6.3).
+        # HTTP/1.0 has no chunks: the end of the connection is the end of the answer (RFC 9112 §6.3).
         self._chunked = not self._read.dated and not self._bodiless
         head = self._head(status, headers, -1)
         self._connection.write(head)
@@ -448,8 +446,8 @@ class ClientResponder(msgspec.Struct, eq=False):
     # ---- What the connection tells -------------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """Take bytes of the body."""
-        # Pieces of a few bytes, kept as they come, would take twenty times their size.
+        """Store bytes of the body."""
+        # A list of pieces of a few bytes would take twenty times their size.
         if not self._body:
             self._body = data
         else:
@@ -470,7 +468,7 @@ class ClientResponder(msgspec.Struct, eq=False):
         self._wake()
 
     def give_up_body(self) -> None:
-        """Give up the body: it does not come in time."""
+        """Fail the body: it does not come in time."""
         self._slow = True
         self._wake()
 
@@ -510,7 +508,7 @@ class ClientResponder(msgspec.Struct, eq=False):
     async def _send(self, data: bytes) -> None:
         connection = self._connection
         view = memoryview(data)
-        # A cancellation in the middle leaves a torn piece: nothing may follow it, not even the final event.
+        # A cancellation in the middle leaves an incomplete piece: no byte may follow it, not even the final event.
         self._torn = True
         for start in range(0, len(data), _SLICE):
             if connection.paused:
@@ -530,13 +528,14 @@ class ClientResponder(msgspec.Struct, eq=False):
 
 
 MOST_DRAINED = 16 * 1024 * 1024
-"""Bytes behind a refusal that are read and dropped: a client that sends all before it reads would lose the answer."""
+"""Bytes after a refusal that are read and dropped: a client that sends everything before it reads would lose the
+answer otherwise."""
 DRAIN_TIME = 2.0
 _UNREAD = 64 * 1024
 """Bytes of a body that are kept before a reader asks for it."""
-_PIECE = 16 * 1024  # of a stream, written at once (`stream.py`): the buffer is full with it, not behind it
+_PIECE = 16 * 1024  # of a stream, written in one call (`stream.py`): it fills the buffer
 _KEPT_FOR = 1.0
-"""Seconds for which a head, and the credential in it, is kept while nothing comes."""
+"""Seconds for which an idle connection keeps its last head, and the credential in it."""
 
 
 THIS_MACHINE: Final = "127.0.0.1"
@@ -550,13 +549,13 @@ class ClientConnection(asyncio.Protocol):
     """One connection of a client.
 
     Args:
-        peer: The client's address where the connection has been counted already.
+        peer: The client's address, if the connection was counted before.
 
     Attributes:
         listener_state: State that it shares with the other connections of its listener.
         tls_session: Its TLS handshake.
         keeps: Whether the connection may last beyond this answer.
-        paused: Whether what was written waits for the client to read.
+        paused: Whether written bytes wait for the client to read.
         dropped: Bytes that were read and dropped after a refusal.
     """
 
@@ -587,23 +586,23 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def state(self) -> str:
-        """Return what it does: `resting`, `queued`, `head`, `body`, `answering`, `lingering` or `closing`."""
+        """Return its state: `resting`, `queued`, `head`, `body`, `answering`, `lingering` or `closing`."""
         return self._state.name.lower()
 
     @property
     def unread(self) -> int:
-        """Return the number of bytes that came and are not parsed yet."""
+        """Return the number of received bytes that are not parsed yet."""
         return len(self._heads.received)
 
     @property
     def made(self) -> bool:
-        """Whether there is a connection; it will be told when that is lost."""
+        """Whether there is a connection; its loss is reported."""
         return self.transport is not None
 
     # ---- asyncio's side ------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection, or refuse it where there are too many."""
+        """Accept the connection, or close it if there are too many."""
         self.transport = cast("asyncio.Transport", transport)  # uvloop's do not inherit from asyncio's
         listener_state, limits = self.listener_state, self.listener_state.limits
         self.tls_session = read_tls_session(transport, listener_state.tls)
@@ -619,7 +618,7 @@ class ClientConnection(asyncio.Protocol):
         self._deadline.within(limits.header_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """Tell the task that serves a request here."""
+        """Notify the task of the request that is being served."""
         self.listener_state.connections.discard(self)
         self.listener_state.connection_limit.leave(self._peer)
         self._state = _CLOSING
@@ -628,7 +627,7 @@ class ClientConnection(asyncio.Protocol):
         self._on_client_gone()
 
     def eof_received(self) -> bool:
-        """Take the end of the client's side as its leaving; what was written still goes out."""
+        """Treat the end of the client's side as its leaving; written bytes still go out."""
         self._close()
         self._on_client_gone()
         return False
@@ -664,10 +663,10 @@ class ClientConnection(asyncio.Protocol):
         self._backlog.wake()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of a request; bytes behind a request that is being answered are dropped."""
+        """Read bytes of a request; bytes behind a request that is being answered are dropped."""
         state = self._state
         if state is _RESTING:
-            # RFC 9112 §2.2: an empty line in front of a request is none of it.
+            # RFC 9112 §2.2: an empty line before a request is ignored.
             data = data.lstrip(b"\r\n") if data[:1] in b"\r\n" else data
             if data:
                 self._read_or_queue(data)
@@ -690,7 +689,7 @@ class ClientConnection(asyncio.Protocol):
     # ---- The request ---------------------------------------------------------------------------------------------
 
     def _read_or_queue(self, data: bytes) -> None:
-        """Read on in a head now, or when those that came before have been heard."""
+        """Continue reading a head now, or after the requests that came before."""
         request_queue = self.listener_state.request_queue
         if request_queue.take(self._loop):
             self._read_head(data)
@@ -763,7 +762,7 @@ class ClientConnection(asyncio.Protocol):
         try:
             done = incoming.feed(data)
         except Unreadable as error:
-            # A body that is no body: nothing was answered yet, and nothing will be but this.
+            # The body is malformed: nothing was answered yet, and this is the only answer.
             self._client = None
             self._refuse(error.status, error.words)
             client.lost()
@@ -785,19 +784,19 @@ class ClientConnection(asyncio.Protocol):
             self._deadline.within(self.listener_state.limits.body_idle)
 
     def reads(self) -> None:
-        """Somebody reads the body from now on."""
+        """Start measuring the body: a reader waits for it from now on."""
         if self._incoming is not None:
             self.transport.resume_reading()
             self._incoming.count_from(self._loop.time())
             self._deadline.within(self.listener_state.limits.body_idle)
 
     def send_continue(self) -> None:
-        """Have a client send the body that it holds back (RFC 9110 §10.1.1)."""
+        """Tell the client to send the body that it holds back (RFC 9110 §10.1.1)."""
         if self._state is _BODY:
             self._writes.write(self.transport, b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def forget(self) -> None:
-        """Let go of the head that is kept to know the next one by, and of what else waits for the next request."""
+        """Drop the head that the next one is compared with, and other state for the next request."""
         self._heads.forget()
         if self._deadline.at == math.inf:
             self._deadline.stop()
@@ -840,13 +839,13 @@ class ClientConnection(asyncio.Protocol):
         else:
             self._state = _RESTING
             if self.paused:
-                # Its next request is read when it has read this answer, or answers would pile up.
+                # Its next request is read only after it has read this answer, so that answers do not pile up.
                 self.transport.pause_reading()
             else:
                 self._rest()
 
     def cut(self, *, hard: bool = False) -> None:
-        """Close without completing the answer: its end is missing, so the client cannot take it for whole.
+        """Close without completing the answer: its end is missing, so the client sees that it is incomplete.
 
         Args:
             hard: Whether only a reset can tell, because the end of the connection is the end of the answer.
@@ -858,27 +857,27 @@ class ClientConnection(asyncio.Protocol):
             self._close()
 
     def shutdown(self) -> None:
-        """End with the request that is on its way, or now; called when the server stops."""
+        """Close after the current request, or now; called when the server stops."""
         self.keeps = False
         if self._state is _RESTING:
             self._close()
 
     def end(self) -> None:
-        """End now, with what was written."""
+        """Close now, after the written bytes."""
         self._close()
         self._on_client_gone()
 
     def abort(self) -> None:
-        """End now, and drop what was written."""
+        """Close now, and drop the written bytes."""
         self._state = _CLOSING
         self._deadline.lift()
         drop(self.transport)
 
     def _refuse(self, status: int, words: str, *, linger: bool = True) -> None:
-        """Refuse what is no request, in plain HTTP."""
+        """Refuse an invalid request, in plain HTTP."""
         request_id = secrets.token_hex(8)
         self._writes.flush(self.transport)
-        self.transport.write(refusal(status, words, request_id, self.listener_state.common_lines))
+        self.transport.write(error_response(status, words, request_id, self.listener_state.common_lines))
         self.listener_state.refused(self._peer, request_id, status, words)
         if linger:
             self._linger()
@@ -886,7 +885,7 @@ class ClientConnection(asyncio.Protocol):
             self._close()
 
     def _linger(self) -> None:
-        """Read a little of what the client is still sending, or closing would cost it the answer it has not read."""
+        """Read some of the bytes that the client still sends: closing at once would cost it the unread answer."""
         self._state = _LINGERING
         self._heads.drop()
         self._incoming = None
@@ -905,14 +904,14 @@ class ClientConnection(asyncio.Protocol):
         self._heads.drop()
         self._writes.flush(self.transport)
         self._backlog.has_moved(self.transport)
-        # Over TLS the client has to say goodbye, too.
+        # Over TLS the client has to send close_notify, too.
         self._deadline.within(self.listener_state.limits.write_stall)
         self.transport.close()
 
     # ---- Time ----------------------------------------------------------------------------------------------------
 
     def _set_write_deadline(self) -> None:
-        """Expect nothing of the client but that it reads what waits for it."""
+        """Wait only for the client to read the written bytes."""
         if self.paused:
             self._deadline.within(self.listener_state.limits.write_stall)
         else:

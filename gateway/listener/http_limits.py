@@ -9,7 +9,7 @@ class HttpLimits:
 
     Attributes:
         target: Longest request target, path and query together.
-        headers: Most bytes of a request before its body, and as many behind it.
+        headers: Most bytes of a request's head, and of its trailers.
         header_count: Most headers of a request.
         header_timeout: From the first byte of a request, or from the connection, to the end of its headers.
         body_idle: Silence within a body.
@@ -46,9 +46,9 @@ class GrpcLimits:
         connections: Most connections.
         streams: Most calls that are open on one connection.
         metadata: Bytes of the metadata of a call.
-        keepalive: Silence after which a client is asked whether it is still there.
+        keepalive: Silence after which a client gets a keepalive ping.
         idle: Idle time of a connection without a call.
-        deadline: From the connection to the first words of HTTP/2, TLS included.
+        deadline: From the connection to the preface of HTTP/2, TLS included.
         scope_field: The number of `scope` in requests of ScopedA2AService.
     """
 

@@ -1,9 +1,8 @@
-"""The head of an HTTP/1.1 request, read strictly: one reading, or a refusal.
+"""A strict parser of the head of an HTTP/1.1 request: one reading, or a refusal.
 
-Where RFC 9112 lets a server be lenient, two servers in a row differ, and the difference is where requests are smuggled:
-so lines end with CRLF and nothing else, a header is a name, a colon and a value on one line, the length of a body is
-said once and in one way, and the target is a path. What is refused here is refused in plain HTTP, because nobody knows
-yet which dialect the client speaks.
+Where RFC 9112 lets a server be lenient, two servers in a row may differ, which allows request smuggling. So lines end
+with CRLF only, a header is a name, a colon and a value on one line, the length of a body is given once and in one way,
+and the target is a path. A refusal is plain HTTP, because the client's dialect is not known yet.
 """
 
 import re
@@ -22,16 +21,16 @@ _LONGEST_METHOD = 32
 _LENGTH_DIGITS = 15
 _LONGEST_HOST = 300
 
-# RFC 9112 §3: the target in visible ASCII. What follows the version is another line.
+# RFC 9112 §3: the target in visible ASCII. The line ends after the version.
 _LINE = re.compile(rb"([A-Z][A-Z-]{0,31}+) ([!-~]++) HTTP/([0-9])\.([0-9])")
-# RFC 9110 §5.1, §5.5: a token, a colon at once, and a value without control characters. A folded line is none.
+# RFC 9110 §5.1, §5.5: a token, directly a colon, and a value without control characters. No folded lines.
 _FIELDS = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]++:[\t\x20-\x7e\x80-\xff]*+\r\n)*+")
 _AUTHORITY = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{0,5})?")
 _ONCE = (b"host", b"content-length", b"transfer-encoding", b"expect", b"upgrade")
 
 
 class Unreadable(Exception):  # noqa: N818 - the word for it; it carries its own answer
-    """The bytes are no request that this gateway takes.
+    """The bytes are not a request that this gateway accepts.
 
     Attributes:
         status: The HTTP status of the refusal.
@@ -44,12 +43,12 @@ class Unreadable(Exception):  # noqa: N818 - the word for it; it carries its own
         self.words = words
 
 
-def refusal(status: int, words: str, request_id: str, standing: bytes) -> bytes:
-    """Return the whole plain HTTP answer to bytes that are no request; the connection ends with it.
+def error_response(status: int, words: str, request_id: str, fixed_headers: bytes) -> bytes:
+    """Return the whole plain HTTP answer to an invalid request; the connection ends with it.
 
     Args:
         words: For the client.
-        standing: Header lines that every answer has.
+        fixed_headers: The header lines of every answer.
     """
     body = f"{words} (request {request_id})\n".encode()
     return (
@@ -58,7 +57,7 @@ def refusal(status: int, words: str, request_id: str, standing: bytes) -> bytes:
         % (
             status,
             HTTPStatus(status).phrase.encode("ascii"),
-            standing,
+            fixed_headers,
             len(body),
             request_id.encode("ascii"),
             b"retry-after: 1\r\n" if status == HTTPStatus.SERVICE_UNAVAILABLE else b"",
@@ -68,13 +67,13 @@ def refusal(status: int, words: str, request_id: str, standing: bytes) -> bytes:
 
 
 class RequestHead(msgspec.Struct, frozen=True):
-    """A head, and how the rest of the request follows it.
+    """A head, and the framing of the body.
 
     Attributes:
         length: Bytes of the body; 0 where it is chunked.
         chunked: Whether the body comes in chunks.
         keeps: Whether the client wants the connection to last.
-        dated: Whether the client speaks HTTP/1.0, which knows no chunks.
+        dated: Whether the client speaks HTTP/1.0, which has no chunks.
         expects: Whether the client waits for `100 Continue` before it sends the body.
     """
 
@@ -87,20 +86,20 @@ class RequestHead(msgspec.Struct, frozen=True):
 
 
 def check_start(raw: bytes | bytearray, bounds: HttpLimits, checked: int = 0) -> None:
-    """Refuse a head that has begun and can come to no good end.
+    """Refuse an incomplete head that cannot become valid.
 
     Args:
         checked: Bytes of it that were checked before.
 
     Raises:
-        Unreadable: it is no HTTP, or already longer than it may be.
+        Unreadable: it is not HTTP, or already too long.
     """
     if not 0x41 <= raw[0] <= 0x5A:
         raise Unreadable(400, "this is no HTTP request")
     end = raw.find(b"\r\n")
     if (end >= 0 and end >= checked - 1) or (end < 0 and len(raw) > bounds.target + _LONGEST_METHOD + 16):
         _read_line(bytes(raw[: end if end >= 0 else len(raw)]), bounds)
-    # A lone line feed ends a line to some: its sender would wait for an answer.
+    # Some clients end lines with a lone line feed, and would wait for an answer.
     fresh = raw[checked - 1 :] if checked and raw[checked - 1] == 0x0D else raw[checked:]
     if fresh.count(b"\n") != fresh.count(b"\r\n"):
         raise Unreadable(400, "lines end with CR and LF")
@@ -119,7 +118,7 @@ def read_head(
         certificate: The certificate of the client on this connection.
 
     Raises:
-        Unreadable: it is none that this gateway takes.
+        Unreadable: this gateway does not accept it.
     """
     end = raw.find(b"\r\n")
     method, target, dated = _read_line(raw[:end], bounds)
@@ -147,7 +146,7 @@ def read_head(
         _refuse_upgrade(values[b"upgrade"])
     path, _, query = target.partition(b"?")
     if length is not None:
-        # Nothing behind the listener needs the length of the body; a head without it may serve again (`Again`).
+        # No later step needs the length of the body; a head without it may be reused (`Again`).
         head = tuple([pair for pair in head if pair[0] != b"content-length"])
         del values[b"content-length"]
     return RequestHead(
@@ -172,10 +171,10 @@ def read_head(
 
 
 class Again:
-    """A head that a connection has sent, to know the next one by if only the length of its body differs.
+    """A head that a connection has sent, compared with the next one, which may differ in the length of its body only.
 
-    Clients send the same head again and again. What was read of it then holds, and so does `Head.cache`: the same bytes
-    mean the same.
+    Clients repeat the same head. Then the parsed `Head` and its `cache` are reused, because the same bytes mean the
+    same.
     """
 
     __slots__ = ("_after", "_before", "_longest", "_read")
@@ -201,7 +200,7 @@ class Again:
         return RequestHead(known.head, int(digits), known.chunked, known.keeps, known.dated, known.expects)
 
 
-# In a head that was read there is one such line at most.
+# A parsed head has at most one such line.
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]+)(?=[ \t]*\r\n)", re.IGNORECASE)
 
 
@@ -217,14 +216,14 @@ def _read_line(line: bytes, bounds: HttpLimits) -> tuple[str, bytes, bool]:
         raise Unreadable(505, "this is a server of HTTP/1.1")
     if len(target) > bounds.target:
         raise Unreadable(414, f"the request target exceeds {bounds.target} bytes")
-    # RFC 9112 §3.2: neither absolute-form, which names another host than Host, nor authority-form, nor `*`.
+    # RFC 9112 §3.2: neither absolute-form, which may name another host than Host, nor authority-form, nor `*`.
     if target[0] != 0x2F:
         raise Unreadable(400, "the request target is no path")
     return method.decode("ascii"), target, minor == b"0"
 
 
 def _host(value: bytes | None, *, dated: bool) -> str:
-    # RFC 9112 §3.2: none is refused, and what is no host is, by whoever reads it first. HTTP/1.0 knew no such header.
+    # RFC 9112 §3.2: a missing or invalid host is refused here. HTTP/1.0 has no such header.
     if value is None:
         if not dated:
             raise Unreadable(400, "the Host header is missing")
@@ -248,7 +247,7 @@ def _refuse_repeated(names: list[bytes]) -> None:
 
 
 def _refuse_coding(coding: bytes, *, dated: bool, length: bytes | None) -> None:
-    # RFC 9112 §6.1: HTTP/1.0 has no such thing, and other codings than this one are not implemented here.
+    # RFC 9112 §6.1: HTTP/1.0 has no transfer coding, and only `chunked` is implemented.
     if dated:
         raise Unreadable(400, "HTTP/1.0 knows no transfer-encoding")
     if length is not None:
@@ -264,7 +263,7 @@ def _expects(value: bytes) -> bool:
 
 
 def _refuse_upgrade(protocol: bytes) -> None:
-    """Refuse to speak anything else; an offer of HTTP/2 is no demand (RFC 9110 §7.8), and Java's client makes it."""
+    """Refuse other protocols; an offer of HTTP/2 is ignored (RFC 9110 §7.8), because Java's client makes it."""
     if protocol.lower() != b"h2c":
         raise Unreadable(400, "the connection is not upgraded")
 
@@ -280,27 +279,27 @@ def _closes(headers: tuple[tuple[bytes, bytes], ...]) -> bool:
 
 
 def host_name(value: bytes) -> str | None:
-    """Return the name in a Host header in lower case, without port and trailing dot; None if it is none."""
+    """Return the name in a Host header in lower case, without port and trailing dot; None if it is invalid."""
     return _host_name(value) if len(value) <= _LONGEST_HOST else None
 
 
 @lru_cache(maxsize=1024)
 def _host_name(value: bytes) -> str | None:
-    # RFC 9112 §3.2: a name or an address, and a port of digits or none.
+    # RFC 9112 §3.2: a name or an address, and an optional port of digits.
     found = _AUTHORITY.fullmatch(value.decode("latin-1").lower())
     return None if found is None else found[1].removesuffix(".") or None
 
 
 _HEAD = b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"
-# Bound of the framing of chunks, beside their content: a size and two line ends for every byte, and something over.
+# Bound on the framing of chunks without their content: a size and two line ends for every byte, and a reserve.
 _COST, _SLACK = 16, 64 * 1024
 
 
 class BodySink(Protocol):
-    """Where the data of the chunks goes."""
+    """The receiver of the data of the chunks."""
 
     def feed(self, data: bytes) -> None:
-        """Take bytes of the body."""
+        """Receive bytes of the body."""
 
 
 class Chunks:
@@ -309,11 +308,11 @@ class Chunks:
     Fields behind the last chunk (trailers) are dropped: a credential there would count (safety H4).
 
     Args:
-        longest: Most bytes of trailers, give or take what comes at once.
+        longest: Most bytes of trailers, approximately.
 
     Attributes:
         done: Whether the body is whole.
-        excess: Whether something else came behind it.
+        excess: Whether other bytes follow it.
     """
 
     __slots__ = ("_behind", "_empty", "_longest", "_parser", "_raw", "_sink", "_size", "done", "excess")
@@ -330,7 +329,7 @@ class Chunks:
         self._parser.feed_data(_HEAD)
 
     def feed(self, data: bytes) -> int:
-        """Read on; the bytes of the body that it brought.
+        """Read further bytes; return the number of body bytes in them.
 
         Raises:
             Unreadable: these are no chunks, or next to nothing in a lot of bytes.
@@ -364,7 +363,7 @@ class Chunks:
         self._sink.feed(body)
 
     def on_message_begin(self) -> None:
-        """Stop at what follows the body.
+        """Stop at bytes that follow the body.
 
         Raises:
             ValueError: another request follows; it stops the parser.
@@ -378,15 +377,15 @@ class Chunks:
 
 
 _KEPT_HEAD = 2048
-"""Bytes of the longest head that is kept to know the next one by."""
+"""Bytes of the longest head that is kept for comparison with the next one."""
 _KEPT_HEADERS = 32
-"""Headers of one that is kept at most."""
+"""Most headers of a head that is kept."""
 RATE_FROM = 10.0
 """Seconds of a body after which its rate counts."""
 
 
 class IncomingHeads:
-    """The heads that come over one connection, one after the other.
+    """Parses the heads of one connection, one after the other.
 
     Attributes:
         received: The bytes of an incomplete head.
@@ -402,25 +401,25 @@ class IncomingHeads:
 
     @property
     def has_known_head(self) -> bool:
-        """Whether a head, and the credential in it, is kept to know the next one by."""
+        """Whether a head, and the credential in it, is kept for comparison with the next one."""
         return self._again is not None
 
     def forget(self) -> None:
-        """Let go of that one."""
+        """Drop that head."""
         self._again = None
 
     def drop(self) -> None:
-        """Let go of everything: no other will come."""
+        """Drop all state: no other head will come."""
         self._again = None
         self.received.clear()
 
     def feed(
         self, data: bytes, peer: str, scheme: str, certificate: Certificate | None
     ) -> tuple[RequestHead, bytes] | None:
-        """Read on; the head and what came behind it, or None where it is not whole.
+        """Read further bytes; return the head and the bytes after it, or None if it is incomplete.
 
         Raises:
-            Unreadable: it is none, or can come to no good end.
+            Unreadable: it is invalid, or cannot become valid.
         """
         received = self.received
         if received:
@@ -449,7 +448,7 @@ class IncomingHeads:
 
 
 class IncomingBody:
-    """A body that has not come whole with its head.
+    """A body that did not arrive completely with its head.
 
     Args:
         sink: Receives its bytes.
@@ -457,7 +456,7 @@ class IncomingBody:
         now: Seconds of the loop's clock.
 
     Attributes:
-        excess: Whether something else came behind it.
+        excess: Whether other bytes follow it.
     """
 
     __slots__ = ("_began", "_chunks", "_left", "_sink", "_size", "excess")
@@ -471,7 +470,7 @@ class IncomingBody:
         self.excess = False
 
     def feed(self, data: bytes) -> bool:
-        """Read on; whether it is whole.
+        """Read further bytes; return whether the body is complete.
 
         Raises:
             Unreadable: these are no chunks.
@@ -489,11 +488,11 @@ class IncomingBody:
         return self._left == 0
 
     def count_from(self, now: float) -> None:
-        """Somebody reads it from now on: what came before says nothing of how fast its sender is."""
+        """Start measuring the body rate: bytes that came before do not show how fast the client sends."""
         self._began = now
         self._size = 0
 
     def is_slow(self, now: float, rate: int) -> bool:
-        """Return whether it has arrived for a while with fewer than `rate` bytes a second."""
+        """Return whether it has arrived for a while at less than `rate` bytes a second."""
         taken = now - self._began
         return taken > RATE_FROM and self._size < rate * taken

@@ -5,8 +5,8 @@ from gateway.a2a.fault import BodyTooLarge
 BODILESS = (204, 304)
 """Statuses of answers without a body."""
 SHORT = 64 * 1024
-"""Bytes of a request's body for which an answer waits: many clients send it right behind the head, in a packet of its
-own, and a refusal in between would cost them the connection."""
+"""Bytes of a request's body for which an answer waits: many clients send it right after the head, in a separate packet,
+and a refusal in between would cost them the connection."""
 MOMENT = 0.25
 """Seconds for which an answer waits for it."""
 

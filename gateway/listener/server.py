@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import logging
 import os
 import resource
 import socket
@@ -26,10 +25,8 @@ _BACKLOG = 2048
 _LARGEST_PORT = 65535
 _POLL = 0.01
 _MOST_FILES = 1_048_576
-# The process needs some open files for itself.
+# The process itself needs some open files.
 _FILES_FOR_CLIENTS = 0.9
-
-logger = logging.getLogger("gateway.listener")
 
 
 class ListenFailed(Exception):  # noqa: N818 - operators read the text
@@ -190,7 +187,7 @@ def _tune(listener: socket.socket, limits: HttpLimits) -> None:
     for name, value in (
         # With megabytes in the kernel, a client that does not read would be noticed after minutes.
         ("TCP_NOTSENT_LOWAT", limits.write_buffer),
-        # For clients that vanish, and those that read nothing of what is in the kernel.
+        # For clients that vanish, and clients that do not read bytes in the kernel's buffers.
         ("TCP_USER_TIMEOUT", max(int(limits.write_stall * 1000), 1)),
         ("TCP_NODELAY", 1),
     ):

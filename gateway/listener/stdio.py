@@ -29,6 +29,7 @@ from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.bindings.stdio import STREAM_HEADER, Course, StdioMessage, course, read_message, with_id
 from gateway.a2a.call import Head
 from gateway.a2a.dialect import Version
+from gateway.a2a.fault import INTERNAL_ERROR, PARSE_ERROR, RESOURCE_UNAVAILABLE
 from gateway.a2a.framing.lsp import LONGEST, BadFrame, Frame, FrameDecoder, Framing, encode
 from gateway.a2a.framing.sse import Event, SseDecoder
 from gateway.a2a.headers import TO_AGENT, Pairs
@@ -159,13 +160,11 @@ class Pipes:
 
 
 MOST_CALLS = 1_000
-"""Calls at a time; one more is refused."""
+"""Most concurrent calls; further calls are refused."""
 CANCEL = "$/cancelRequest"
 
 _CANCELLED = -32800
-_OVERLOADED = -31503
-_BROKEN_OFF = -32603
-_PARSE_ERROR = -32700
+"""The code of a cancelled call in the Language Server Protocol."""
 _NO_ID = b"null"
 _LONGEST_EVENT = 64 * 1024 * 1024
 # The content is JSON, and both kinds of answers are read here.
@@ -207,7 +206,7 @@ class StdioResponder:
         self._rewrite = rewrite
         self._gone: Callable[[], None] = lambda: None
         self._left = False
-        # Nothing more goes out.
+        # No more bytes go out.
         self._silent = False
         self._decoder = SseDecoder(_LONGEST_EVENT)
         # For the first frame of the answer.
@@ -288,7 +287,7 @@ class StdioResponder:
 
     def cut(self) -> None:
         """End an answer that is incomplete."""
-        self.refuse(_BROKEN_OFF, "the answer broke off")
+        self.refuse(INTERNAL_ERROR.code, "the answer broke off")
 
     def _begin(self, headers: Pairs) -> None:
         self.opened = True
@@ -357,7 +356,7 @@ class StdioClient:
         """Accept calls until the end of the input; open calls go on.
 
         Raises:
-            BadFrame: The input is no frame.
+            BadFrame: The input is not a frame.
         """
         decoder = FrameDecoder(self._longest)
         try:
@@ -371,7 +370,7 @@ class StdioClient:
             if (last := decoder.last) is not None:
                 self._take(last, background)
         except BadFrame as error:
-            refusal = jsonrpc.write_error(_NO_ID, _PARSE_ERROR, f"this is no frame: {error}")
+            refusal = jsonrpc.write_error(_NO_ID, PARSE_ERROR.code, f"this is no frame: {error}")
             self.pipes.write(encode(refusal, self.framing))
             raise
 
@@ -400,7 +399,7 @@ class StdioClient:
         version = Version.V0_3 if "/" in method else Version.V1_0
         responder = StdioResponder(self, identity, frame.content, version, self._rewrites.get(method))
         if len(self._calls) >= MOST_CALLS:
-            responder.refuse(_OVERLOADED, f"more than {MOST_CALLS} calls at a time")
+            responder.refuse(RESOURCE_UNAVAILABLE.code, f"more than {MOST_CALLS} calls at a time")
             return
         passed = tuple(pair for pair in frame.headers if pair[0] in _FROM_HOST)
         if version is Version.V1_0 and frame.header(_VERSION) is None:

@@ -1,21 +1,21 @@
 """Short writes of one turn of the event loop, sent one right after the other.
 
-A write to a socket wakes the process at the other end if it sleeps, which costs the writer more than all else in the
-write. Where a turn serves several calls, that process takes the first message and sleeps again before the next one
-is ready, and is woken for each. Sent together, the messages wake it once.
+A write to a socket wakes a sleeping process at the other end, which is the largest cost of the write. If a turn serves
+several calls, that process reads the first message and sleeps again before the next one is ready, so each write wakes
+it. Writes that are sent together wake it once.
 """
 
 import asyncio
 from typing import Final
 
 _SHORT: Final = 16 * 1024
-"""Bytes of a write that may wait. For longer ones the wake counts for little."""
+"""Bytes of the longest write that may wait. In longer writes the wake-up is a small part of the cost."""
 
 
 class WriteBatch:
     """Sends short writes at the end of the turn.
 
-    A connection has one write that waits, and only while its transport holds nothing: waiting writes fill no buffers.
+    A connection has at most one pending write, and only while its transport's buffer is empty.
     """
 
     __slots__ = ("_waiting",)
@@ -39,7 +39,7 @@ class WriteBatch:
         transport.write(data)
 
     def flush(self, transport: asyncio.Transport) -> None:
-        """Send the waiting write now."""
+        """Flush the pending write."""
         data = self._waiting.pop(transport, None)
         if data is not None and not transport.is_closing():
             transport.write(data)

@@ -1,1 +1,1 @@
-"""Connections, whichever side begins them: the grammar of addresses, TLS contexts of certificates, deadlines."""
+"""Helpers of all connections: the grammar of addresses, TLS contexts, deadlines, batched writes."""

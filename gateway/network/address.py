@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 UNIX = "unix:"
 """The beginning of the address of a Unix socket; its path follows."""
 _LONGEST_PATH = 107
-"""Bytes of the path of a Unix socket that Linux takes."""
+"""Longest path of a Unix socket in Linux, in bytes."""
 _LISTEN = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9.-]+)):(?P<port>[0-9]{1,5})")
 _URL = re.compile(r"[!#$%&'()*+,./0-9:;=?@A-Z\[\]_a-z~-]+")
 _HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?")
@@ -122,7 +122,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_exposed(url: SplitResult) -> bool:
-    """Return whether a URL is plain http or grpc to another machine, so that others on the way read and change it."""
+    """Return whether a URL is plain http or grpc to another machine, which others can read and change."""
     return url.scheme in ("http", "grpc") and not is_loopback(url.hostname or "")
 
 
@@ -176,7 +176,7 @@ def _split(text: str, remedy: str) -> SplitResult:
         raise ValueError("has a character that a URL cannot have", remedy)
     try:
         parts = urlsplit(text)
-        # It is read only where it is asked for.
+        # It is parsed only where it is accessed.
         _ = parts.port
     except ValueError as error:
         raise ValueError("is no URL", f"{remedy}, the port up to 65535") from error
@@ -193,7 +193,7 @@ def _check_authority(parts: SplitResult, remedy: str, user: str = _NO_USER) -> N
 
 
 def read_authority(text: str) -> tuple[str, int]:
-    """Read what clients of gRPC dial: `HOST:PORT` or `[IPV6]:PORT`.
+    """Read the address that clients of gRPC dial: `HOST:PORT` or `[IPV6]:PORT`.
 
     Returns:
         The host in lower case, without brackets, and the port.
@@ -219,7 +219,7 @@ def read_authority(text: str) -> tuple[str, int]:
 def same_place(text: str) -> str:
     """Return the one spelling that all URLs of the same backend share; the text itself if it is no URL.
 
-    All names and addresses of this machine alone are one: a server there mostly answers at each of them.
+    All loopback names and addresses count as one, because a server there usually answers at each of them.
     """
     try:
         parts = read_backend(text)

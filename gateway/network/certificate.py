@@ -19,19 +19,19 @@ _REMEDIES = {
     "ca": "name a PEM file with the certificates of the authorities",
 }
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Cipher suites for TLS 1.2, instead of the system's: RFC 9113 §9.2.2 refuses all others. Those of 1.3 are good."""
+"""Cipher suites for TLS 1.2, instead of the system's: RFC 9113 §9.2.2 refuses all others. Those of 1.3 stay."""
 _ANOTHERS = frozenset({"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"})
 """The last one: of another kind, such as RSA."""
 _WEAK = frozenset({"EE_KEY_TOO_SMALL", "CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK"})
 
 
 class CertificateUnusable(Exception):  # noqa: N818 - a fact about a file, told as it is
-    """A file that is no certificate, or not one that TLS can use.
+    """A file that is not a certificate, or not usable for TLS.
 
     Attributes:
         key: The key of the configuration that names the file.
         fact: The fault, as the rest of a sentence that starts with the file.
-        remedy: The way to mend it.
+        remedy: The remedy.
     """
 
     def __init__(self, key: Literal["cert", "key", "ca"], fact: str, remedy: str = "") -> None:
@@ -45,7 +45,7 @@ class ServerTls(ssl.SSLContext):
     """The TLS context of a listener.
 
     Attributes:
-        authorities: The SHA-256 of those that clients' certificates are verified by; none where none is asked for.
+        authorities: The SHA-256 of the authorities of client certificates; empty if none are requested.
     """
 
     authorities: frozenset[bytes] = frozenset()
@@ -66,7 +66,7 @@ def server_context(chain: Path, key: Path, protocols: Sequence[str] = ("http/1.1
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(protocols)
     context.set_ciphers(_CIPHERS)
-    # RFC 9113 §9.2.1; elsewhere it has no use, and costs the server more than the client.
+    # RFC 9113 §9.2.1; renegotiation has no use elsewhere, and costs the server more than the client.
     context.options |= ssl.OP_NO_RENEGOTIATION
     _certificates(chain, "cert")
     _readable(key, "key")
@@ -82,7 +82,7 @@ def server_context(chain: Path, key: Path, protocols: Sequence[str] = ("http/1.1
         if error.reason in _WEAK:
             fact, remedy = "is too weak for TLS", "use a certificate with RSA 2048, P-256 or stronger, and SHA-256"
             raise CertificateUnusable("cert", fact, remedy) from error
-        # The certificates were read a moment ago.
+        # The certificates were just read.
         raise CertificateUnusable("key", "has no private key") from error
     except OSError as error:
         raise CertificateUnusable("key", f"cannot be read: {error.strerror or error}") from error
@@ -175,7 +175,7 @@ class Authorities:
     """The authorities of one file.
 
     Attributes:
-        pem: All of them, and nothing else that the file says.
+        pem: All of them, without other text of the file.
         digests: The SHA-256 of each of them.
         ends: The name of each, and its last day in UTC.
     """
@@ -198,7 +198,7 @@ def read_authorities(file: Path) -> Authorities:
             raise CertificateUnusable("ca", f"is larger than {_MOST // 1024 // 1024} MiB")
         read = x509.load_pem_x509_certificates(data)
         ends = tuple((one.subject.rfc4514_string(), one.not_valid_after_utc.date()) for one in read)
-        # OpenSSL reads more from such a file than is known by a digest then.
+        # OpenSSL would read more from such a file than these digests cover.
         pem = b"".join(one.public_bytes(Encoding.PEM) for one in read).decode("ascii")
     except OSError as error:
         raise CertificateUnusable("ca", f"cannot be read: {error.strerror or error}") from error
@@ -209,13 +209,13 @@ def read_authorities(file: Path) -> Authorities:
 
 
 def ask(context: ServerTls, authorities: Authorities, *, required: bool) -> None:
-    """Have clients be asked for a certificate of these authorities; one of others, or over, ends the handshake.
+    """Request client certificates of these authorities; any other, or an expired one, ends the handshake.
 
     Args:
-        required: Whether a client that has none gets no connection.
+        required: Whether a client without a certificate is refused.
 
     Raises:
-        CertificateUnusable: they are none.
+        CertificateUnusable: they are not authorities.
     """
     try:
         context.load_verify_locations(cadata=authorities.pem)
@@ -231,7 +231,7 @@ def signing_key(pem: str) -> EllipticCurvePrivateKey:
     """Return a private key of P-256, with which ES256 signs.
 
     Raises:
-        ValueError: It is none; the text says why, without anything of the key.
+        ValueError: It is not such a key; the text says why, without parts of the key.
     """
     try:
         key = load_pem_private_key(pem.encode(), None)

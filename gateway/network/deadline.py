@@ -1,7 +1,7 @@
-"""A deadline that moves with nearly every byte of a connection, and is nearly never reached.
+"""A deadline that moves with nearly every byte of a connection, and is rarely reached.
 
-A new timer for each move would cost more than the wait. So the timer stays where it is while the deadline moves on; a
-timer that fires too early is set again.
+A new timer for each move would be expensive. So the timer stays while the deadline moves; a timer that fires too early
+is set again.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ _EARLY = 0.001
 
 
 class Deadline:
-    """Call `expired` once the deadline has passed; there is none any more then.
+    """Calls `expired` once when the deadline has passed, and removes it.
 
     Attributes:
         at: In seconds of the loop, `math.inf` for never. It may be made later directly, and earlier by `set`.
@@ -41,18 +41,18 @@ class Deadline:
         self.set(self._loop.time() + seconds)
 
     def lift(self) -> None:
-        """Have no deadline. The timer stays, for the next one."""
+        """Remove the deadline. The timer stays, for the next one."""
         self.at = math.inf
 
     def stop(self) -> None:
-        """Have no deadline, and cancel the timer: for what may last."""
+        """Remove the deadline and cancel the timer, for a long wait."""
         self.at = self._timer_at = math.inf
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def close(self) -> None:
-        """Stop for good, and release the callback."""
+        """Stop permanently, and release the callback."""
         self.stop()
         self._expired = _nobody
 

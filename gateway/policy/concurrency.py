@@ -7,21 +7,17 @@
     timed out  the call has waited for `timeout`
 
 A freed slot goes to a tenant, and to its longest waiting call. The tenant is chosen by start-time fair queueing: each
-tenant has a virtual time, which a call advances by 1/weight, and the lowest is next. Idle tenants save nothing. So
+tenant has a virtual time, which a call advances by 1/weight, and the lowest is next. Idle tenants gain no credit. So
 waiting tenants get calls in proportion to their weights.
 
-A tenant whose calls hang would end with all slots. So a tenant that already uses its weighted share (plus two slots)
-yields to waiting tenants that are below theirs. No slot stays free while a call waits.
+A tenant whose calls hang would finally hold all slots. So a tenant that already uses its weighted share (plus two
+slots) yields to waiting tenants that are below theirs. No slot stays free while a call waits.
 
-Decision (2026-11-22): shares of slots, not estimates of the cost of each tenant's calls, which past calls do not
-predict; no reserved slots, which would be free most of the time.
+Shares count slots, not estimated costs, which past calls do not predict; no slot is reserved (decision 0008).
 
 Streams hold connections for hours, so that no slot becomes free. A call may therefore bring a function to `reclaim` a
 slot. After a part of `timeout`, if its tenant is below its share, it takes a slot from the tenant that exceeds its own
-most.
-
-Decision (2026-11-23): not at once, because slots of short calls become free by themselves; and not never, because the
-streams of one tenant would shut out all others.
+most. It waits first, because slots of short calls become free by themselves (decision 0008).
 """
 
 import asyncio
@@ -219,7 +215,7 @@ class ConcurrencyLimiter:
         for entry in passed:
             heapq.heappush(heap, entry)
         due, _, flow = chosen
-        # Not before the limiter's own time: idle time is not made up for.
+        # Not before the limiter's own time: idle time gives no credit.
         self._now = max(self._now, due)
         flow.due = self._now + 1.0 / flow.weight
         flow.listed = False
@@ -278,7 +274,7 @@ class ConcurrencyLimiter:
             self._left(flow)
 
     def _left(self, flow: Flow) -> None:
-        """Count one queued call less."""
+        """Decrement the number of queued calls."""
         self.waiting -= 1
         if not flow.waiting:
             self._waiting_weight = self._waiting_weight - flow.weight if self.waiting else 0.0

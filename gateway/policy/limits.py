@@ -271,18 +271,18 @@ class Usage(NamedTuple):
     note: str = ""
 
 
-def _usage(account: LimiterState, now: float) -> Iterator[Usage]:
-    if account.requests is not None:
-        note = f"{account.share.limit} in {account.share.window} s"
-        yield Usage("requests", account.requests.burst, account.requests.used(now), note)
-    if account.limiter is not None:
-        yield Usage("concurrency", account.limiter.limit, account.limiter.taken, f"{account.limiter.waiting} waiting")
-    if account.streams < math.inf:
-        yield Usage("streams", account.streams, account.open)
-    if account.body < math.inf:
-        yield Usage("body", account.body, note="bytes of a request")
-    if account.bandwidth is not None:
-        yield Usage("bandwidth", account.bandwidth.rate, account.bandwidth.used(now), "bytes in a second")
+def _usage(state: LimiterState, now: float) -> Iterator[Usage]:
+    if state.requests is not None:
+        note = f"{state.share.limit} in {state.share.window} s"
+        yield Usage("requests", state.requests.burst, state.requests.used(now), note)
+    if state.limiter is not None:
+        yield Usage("concurrency", state.limiter.limit, state.limiter.taken, f"{state.limiter.waiting} waiting")
+    if state.streams < math.inf:
+        yield Usage("streams", state.streams, state.open)
+    if state.body < math.inf:
+        yield Usage("body", state.body, note="bytes of a request")
+    if state.bandwidth is not None:
+        yield Usage("bandwidth", state.bandwidth.rate, state.bandwidth.used(now), "bytes in a second")
 
 
 class OverRate(RateLimited):
@@ -388,7 +388,7 @@ class Limits:
         Calls that began without a limit are not counted. Accounts without a quota are removed.
 
         Args:
-            tenants: By tenant; `*` is for each tenant without a name in the file, one account each.
+            tenants: By tenant; `*` is for each tenant without a name in the file, one state each.
             agents: By the agent or backend that `admit` names.
             replicas: Processes that share the limits.
         """
@@ -397,18 +397,18 @@ class Limits:
         named: dict[str, LimiterState] = {}
         for name, quota in tenants.items():
             if name != UNNAMED:
-                unnamed_account = self.unnamed_tenants.pop(name, None)
-                account = self.tenants.pop(name, None) or unnamed_account or LimiterState("tenant", name)
-                account.label = name
-                account.change(quota, replicas, now)
-                named[name] = account
+                unnamed_state = self.unnamed_tenants.pop(name, None)
+                state = self.tenants.pop(name, None) or unnamed_state or LimiterState("tenant", name)
+                state.label = name
+                state.change(quota, replicas, now)
+                named[name] = state
         if (unnamed, replicas) != (self._unnamed, self._replicas):
-            for account in self.unnamed_tenants.values():
-                account.change(unnamed or Quota(), replicas, now)
-        for account in self.tenants.values():
-            account.label = OTHER
-            account.change(unnamed or Quota(), replicas, now)
-            self.unnamed_tenants[account.name] = account
+            for state in self.unnamed_tenants.values():
+                state.change(unnamed or Quota(), replicas, now)
+        for state in self.tenants.values():
+            state.label = OTHER
+            state.change(unnamed or Quota(), replicas, now)
+            self.unnamed_tenants[state.name] = state
         if unnamed is None:
             self.unnamed_tenants.clear()
         self.tenants, self._unnamed, self._replicas = named, unnamed, replicas
@@ -419,11 +419,11 @@ class Limits:
     def _configure_agents(self, agents: Mapping[str, Quota], replicas: int, now: float) -> None:
         named: dict[str, LimiterState] = {}
         for name, quota in agents.items():
-            account = self.agents.pop(name, None) or LimiterState("agent", name, name)
-            account.change(quota, replicas, now)
-            named[name] = account
-        for account in self.agents.values():
-            account.change(Quota(), replicas, now)
+            state = self.agents.pop(name, None) or LimiterState("agent", name, name)
+            state.change(quota, replicas, now)
+            named[name] = state
+        for state in self.agents.values():
+            state.change(Quota(), replicas, now)
         self.agents = named
 
     # ---- The steps of a call -------------------------------------------------------------------------------------
@@ -438,32 +438,32 @@ class Limits:
             OverRate: The rate is exceeded; nothing was charged.
             RateLimited: The tenant owes bytes.
         """
-        account = self.tenants.get(tenant)
-        if account is None:
+        state = self.tenants.get(tenant)
+        if state is None:
             if self._unnamed is None:
                 return None
-            account = self._unnamed_tenant(tenant, self._unnamed)
-        if account.bandwidth is not None and (delay := account.bandwidth.debt(now)):
-            raise self._in_debt(account, delay)
-        bucket = account.requests
+            state = self._unnamed_tenant(tenant, self._unnamed)
+        if state.bandwidth is not None and (delay := state.bandwidth.debt(now)):
+            raise self._in_debt(state, delay)
+        bucket = state.requests
         if bucket is None:
             return None
-        rate, shown = bucket.rate, account.share
+        rate, shown = bucket.rate, state.share
         if self._shared is None:
             delay, left = bucket.take(now), bucket.left
         else:
-            scope, name = account.scope, account.name
-            delay, left = await self._shared.take(scope, name, rate=account.rate, own=bucket, now=now)
+            scope, name = state.scope, state.name
+            delay, left = await self._shared.take(scope, name, rate=state.rate, own=bucket, now=now)
             # Headers show the limit that was applied: while Redis is away that is this process's share.
             if self._shared.up:
-                rate, shown = account.rate.per_second, account.whole
+                rate, shown = state.rate.per_second, state.whole
         if delay:
-            self.on_hit("requests", account.scope, account.label)
+            self.on_hit("requests", state.scope, state.label)
             message = f"more requests than the {shown.limit} in {shown.window} s that are allowed"
             fault = OverRate(message, retry_after=delay)
             fault.state = RateLimitState(*shown, 0, delay)
             raise fault
-        return account.rate_limit(left, rate, shown)
+        return state.rate_limit(left, rate, shown)
 
     def refuse_body(self, tenant: str, agent: str, size: int) -> None:
         """Refuse a body that is too long for the tenant or the agent.
@@ -471,10 +471,10 @@ class Limits:
         Raises:
             BodyTooLarge: It is too long.
         """
-        for account in (self._tenant(tenant), self.agents.get(agent, self._unlimited)):
-            if size > account.body:
-                self.on_hit("body", account.scope, account.label)
-                raise BodyTooLarge(f"body exceeds {account.body} bytes")
+        for state in (self._tenant(tenant), self.agents.get(agent, self._unlimited)):
+            if size > state.body:
+                self.on_hit("body", state.scope, state.label)
+                raise BodyTooLarge(f"body exceeds {state.body} bytes")
 
     def weight(self, tenant: str) -> float:
         """Return the weight of the tenant among those that wait for an agent."""
@@ -534,9 +534,9 @@ class Limits:
         """
         if not self._metered:
             return
-        for account in (self._tenant(tenant), self.agents.get(agent, self._unlimited)):
-            if account.bandwidth is not None:
-                account.bandwidth.charge(size, now)
+        for state in (self._tenant(tenant), self.agents.get(agent, self._unlimited)):
+            if state.bandwidth is not None:
+                state.bandwidth.charge(size, now)
 
     def usage(self, scope: str, name: str, now: float) -> list[Usage]:
         """Return the limits of a tenant or an agent, and how much of each is in use in this process.
@@ -546,81 +546,81 @@ class Limits:
             name: The name of the tenant, or the key of the backend.
             now: Monotonic seconds.
         """
-        account = (self.tenants if scope == "tenant" else self.agents).get(name)
-        return [] if account is None else list(_usage(account, now))
+        state = (self.tenants if scope == "tenant" else self.agents).get(name)
+        return [] if state is None else list(_usage(state, now))
 
     def usages(self, now: float) -> Iterator[tuple[str, str, Usage]]:
         """Yield scope, name and use of each limit of the configuration, as `usage`; any thread may ask.
 
         Tenants without a name in the configuration are left out.
         """
-        for account in (*list(self.tenants.values()), *list(self.agents.values())):
-            for usage in _usage(account, now):
-                yield account.scope, account.label, usage
+        for state in (*list(self.tenants.values()), *list(self.agents.values())):
+            for usage in _usage(state, now):
+                yield state.scope, state.label, usage
 
     # ---- Waiting -------------------------------------------------------------------------------------------------
 
-    async def _slot(self, account: LimiterState, limiter: ConcurrencyLimiter, tenant: str, weight: float) -> Flow:
+    async def _slot(self, state: LimiterState, limiter: ConcurrencyLimiter, tenant: str, weight: float) -> Flow:
         try:
             return await limiter.wait(tenant, weight)
         except NoSlot as error:
-            self.on_hit("concurrency", account.scope, account.label)
+            self.on_hit("concurrency", state.scope, state.label)
             raise ConcurrencyLimited(
-                f"{_subject(account)} has too many open calls",
+                f"{_subject(state)} has too many open calls",
                 detail=f"{error}: {limiter.taken} under way, {limiter.waiting} waiting",
                 retry_after=max(1.0, math.ceil(limiter.timeout)),
             ) from None
 
-    async def _charge(self, shared: SharedRates, account: LimiterState, own: Bucket, now: float) -> float:
-        delay, _ = await shared.take(account.scope, account.name, rate=account.rate, own=own, now=now)
+    async def _charge(self, shared: SharedRates, state: LimiterState, own: Bucket, now: float) -> float:
+        delay, _ = await shared.take(state.scope, state.name, rate=state.rate, own=own, now=now)
         return delay
 
     # ---- Accounts ------------------------------------------------------------------------------------------------
 
     def _tenant(self, tenant: str) -> LimiterState:
-        account = self.tenants.get(tenant)
-        if account is not None:
-            return account
+        state = self.tenants.get(tenant)
+        if state is not None:
+            return state
         return self._unlimited if self._unnamed is None else self._unnamed_tenant(tenant, self._unnamed)
 
     def _unnamed_tenant(self, tenant: str, quota: Quota) -> LimiterState:
-        account = self.unnamed_tenants.get(tenant)
-        if account is not None:
+        state = self.unnamed_tenants.get(tenant)
+        if state is not None:
             self.unnamed_tenants.move_to_end(tenant)
-            return account
+            return state
         if len(self.unnamed_tenants) >= self._most_unnamed:
             self._forget()
-        account = self.unnamed_tenants[tenant] = LimiterState("tenant", tenant)
-        account.label = OTHER
-        account.change(quota, self._replicas, self._clock())
-        return account
+        state = self.unnamed_tenants[tenant] = LimiterState("tenant", tenant)
+        state.label = OTHER
+        state.change(quota, self._replicas, self._clock())
+        return state
 
     def _forget(self) -> None:
-        # There are at most as many busy accounts as calls, so an idle one is found.
+        # There are at most as many busy states as calls, so an idle one is found.
         for _ in range(_TRIES):
-            tenant, account = self.unnamed_tenants.popitem(last=False)
-            if account.idle:
+            tenant, state = self.unnamed_tenants.popitem(last=False)
+            if state.idle:
                 return
-            self.unnamed_tenants[tenant] = account
+            self.unnamed_tenants[tenant] = state
 
     # ---- Refusals ------------------------------------------------------------------------------------------------
 
-    def _refuse_rate(self, account: LimiterState, delay: float) -> None:
+    def _refuse_rate(self, state: LimiterState, delay: float) -> None:
         """Refuse a call that an agent's rate does not allow for so many seconds."""
         if delay:
-            self.on_hit("requests", account.scope, account.label)
+            self.on_hit("requests", state.scope, state.label)
             # One tenant does not see the rate of all tenants together.
             raise RateLimited("more requests than this agent takes", retry_after=delay)
 
-    def _in_debt(self, account: LimiterState, delay: float) -> RateLimited:
-        self.on_hit("bandwidth", account.scope, account.label)
-        return RateLimited(f"more bytes than {_subject(account)} may move", retry_after=delay)
+    def _in_debt(self, state: LimiterState, delay: float) -> RateLimited:
+        self.on_hit("bandwidth", state.scope, state.label)
+        return RateLimited(f"more bytes than {_subject(state)} may move", retry_after=delay)
 
-    def _refuse_stream(self, account: LimiterState) -> None:
-        if account.open >= account.streams:
-            self.on_hit("streams", account.scope, account.label)
-            raise StreamsLimited(f"{_subject(account)} has too many open streams", retry_after=_STREAMS_AGAIN)
+    def _refuse_stream(self, state: LimiterState) -> None:
+        if state.open >= state.streams:
+            self.on_hit("streams", state.scope, state.label)
+            raise StreamsLimited(f"{_subject(state)} has too many open streams", retry_after=_STREAMS_AGAIN)
 
 
-def _subject(account: LimiterState) -> str:
-    return "this tenant" if account.scope == "tenant" else "this agent"
+def _subject(state: LimiterState) -> str:
+    return "this tenant" if state.scope == "tenant" else "this agent"

@@ -1,4 +1,4 @@
-"""Holds requests to the limits: a tenant's rate before the body is read, all other limits before the agent is asked."""
+"""Applies the limits: a tenant's rate before the body is read, all other limits before the agent is called."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
@@ -79,10 +79,10 @@ class Admission:
             client.extra = [*client.extra, *ratelimit_headers(state)]
 
     async def admit(self, request: RequestContext, backend: Backend, call: Call) -> None:
-        """Let a call begin, once there is a slot for it.
+        """Admit a call, once there is a slot for it.
 
         Raises:
-            BodyTooLarge: its body is longer than the tenant or the agent may have it.
+            BodyTooLarge: its body exceeds a limit of the tenant or the agent.
             RateLimited, ConcurrencyLimited, StreamsLimited: as `policy.limits.Limits.admit`.
         """
         principal = request.principal
@@ -108,7 +108,7 @@ class Admission:
             self._limits.on_hit("open_tasks", "tenant", tenant if tenant in self._named else OTHER)
 
     def _charge(self, request: RequestContext) -> None:
-        """Charge the bytes since the last time: a stream of days must not owe all of them at its end."""
+        """Charge the bytes since the last charge, so that a long stream does not owe all of them at its end."""
         assert request.principal is not None
         assert request.backend is not None
         due = request.bytes_in + request.bytes_out - request.paid

@@ -29,7 +29,7 @@ async def authenticate(
     wall: Callable[[], float],
     acting_as: Principal | None = None,
 ) -> None:
-    """Authenticate the caller; the request gets its principal, or None where it shows no credential.
+    """Authenticate the caller; the request gets its principal, or None if it has no credential.
 
     Waits only for a token that is not cached, and for keys that are being read.
 
@@ -70,7 +70,7 @@ async def authenticate(
 
 
 def _method(shown: Credentials) -> str:
-    """Return how a caller whose credential is not valid meant to authenticate, by the looks of it."""
+    """Return the method of an invalid credential, judged by its form."""
     if shown.api_key:
         return "api_key"
     if not shown.authorization and shown.certificate is not None:

@@ -1,4 +1,4 @@
-"""Answers card requests: those at a well-known path, and the public ones among gRPC's of 0.3."""
+"""Answers card requests: those at a well-known path, and calls of gRPC 0.3 for the public card."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,12 +21,12 @@ from gateway.routing.route import Verdict
 from gateway.snapshot import Snapshot
 
 FIRST_CARD = 5.0
-"""Seconds to wait for an agent's first card while it is being fetched; later ones are never waited for."""
+"""Seconds to wait for an agent's first card while it is being fetched; later cards are served from the cache."""
 MAX_AGE = 60
 """Seconds for which a client may keep a card."""
 _GRPC_0_3 = Dialect(Binding.GRPC, Version.V0_3)
 _OLD = "agent.json"
-"""The name that only clients before 0.3 ask for."""
+"""The file name that only clients before 0.3 request."""
 
 
 async def show(
@@ -38,10 +38,10 @@ async def show(
     path: PathCall,
     clock: Callable[[], float],
 ) -> None:
-    """Answer with the card of the selected agent, or with the one that says how to sign in.
+    """Answer with the card of the selected agent, or with the card that only describes how to sign in.
 
     Args:
-        path: Which of the two cards is asked for, and the tenant that it names.
+        path: The requested one of the two cards, and the tenant that it names.
 
     Raises:
         UpstreamConnect, UpstreamProtocol: there is no card.
@@ -88,12 +88,12 @@ async def _agent_card(
     tenant, bare = rule.tenant, False
     if route.tenant is not None:
         # Only a caller of the backend's own tenant, or one that may name that tenant and did, sees its card. Others see
-        # the product's card where the file has one, else only how to call the agent.
+        # the product's card if the file has one, else a bare card.
         own = may_call and principal is not None and route.tenant in (principal.tenant, path.tenant)
         tenant, bare = (route.tenant if own else None), not (own or backend.product)
     personal = backend.source.personal
     if personal and not may_call:
-        # The agent wrote it for its callers.
+        # It is for the agent's callers only.
         bare = True
     card = backend.cards.card(rule, tenant, request.head.host, bare=bare, old=path.card == _OLD, modern=modern)
     card = await backend.cards.signed(card)
@@ -105,8 +105,8 @@ async def _agent_card(
 def _sign_in(
     snapshot: Snapshot, request: RequestContext, verdict: Verdict, path: PathCall, *, modern: bool
 ) -> ServedCard:
-    """Return the card for strangers where credentials pick among several agents: it names none of them."""
-    # Any of the rules at the endpoint; only where it is found counts.
+    """Return the card for strangers at an endpoint of several agents that credentials select: it names none of them."""
+    # Any rule of the endpoint: only its host and path are used.
     rule = verdict.contenders[0]
     return sign_in_card(
         snapshot.public,
@@ -146,7 +146,7 @@ async def send_extended(
 
 
 def _wants_modern(request: RequestContext) -> bool:
-    """Return whether the client asks for the card of 1.0 alone: by the version, or without one by its media type."""
+    """Return whether the client asks for the card of 1.0 alone: by the version, or else by its media type."""
     head = request.head
     written = (head.first(b"a2a-version") or b"").decode("latin-1") or query_value(head.query, "A2A-Version")
     version = parse_version(written or "")

@@ -1,7 +1,7 @@
 """Answers requests for the catalog on the public port, as documents and as a page for people.
 
-Each caller sees the agents that it may reach, and is charged as for a call. The page has the list and the cards, and
-nothing that is an operator's: no replica, limit, route or request.
+Each caller sees the agents that it may reach, and is charged as for a call. The page has the list and the cards, and no
+data for operators: no replica, limit, route or request.
 """
 
 from collections.abc import Callable
@@ -110,7 +110,7 @@ def _page(snapshot: Snapshot, request: RequestContext, name: str) -> tuple[int, 
         found = view.find(view.entries_for(snapshot, principal), view.Search.read(query, FACETS), FACETS)
         body = page("list.html", {"found": found, "facets": FACETS})
     elif (values := view.agent_for(snapshot, principal, query.get("name", ""))) is None:
-        # One that the caller may not see looks like one that is not there.
+        # A hidden agent looks like a missing one.
         status, body = 404, page("message.html", {"title": "No such agent", "text": query.get("name", "")})
     else:
         body = page("agent.html", values)
@@ -126,7 +126,7 @@ def _query(raw: bytes) -> dict[str, str]:
     """Return the first value of each parameter.
 
     Raises:
-        BadParams: there are too many, or one is no text.
+        BadParams: there are too many, or one is not text.
     """
     try:
         found = parse_qs(raw.decode("ascii"), errors="strict", max_num_fields=32)

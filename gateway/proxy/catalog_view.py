@@ -1,7 +1,7 @@
 """Plain values for the pages of the catalog, read from a snapshot.
 
-Cards are another party's: everything here that comes from one is text for a template that escapes it, and a link is
-one only if it is http or https (`a2a.sanitized_card`).
+Cards are untrusted: their values are text for a template that escapes it, and only http and https URLs are links
+(`a2a.sanitized_card`).
 """
 
 import json
@@ -85,7 +85,7 @@ class Search:
 
     @classmethod
     def read(cls, query: Mapping[str, str], facets: Sequence[str] = FACETS) -> "Search":
-        """Return the search of a query string; what is none is ignored."""
+        """Return the search of a query string; invalid parameters are ignored."""
         page = query.get("page", "")
         chosen = {facet: query[facet] for facet in facets if query.get(facet)}
         number = int(page) if page.isascii() and page.isdigit() and len(page) < 7 else 1
@@ -150,7 +150,7 @@ def entry_of(snapshot: Snapshot, name: str) -> CatalogEntry:
 
 
 def _entry(snapshot: Snapshot, name: str, backends: Sequence[Backend], tenants: list[str]) -> CatalogEntry:
-    # An agent's backends for its tenants have cards of one product; the first one with skills stands for all.
+    # An agent's backends for its tenants have cards of one product; the first card with skills represents all.
     texts = [snapshot.directory.texts.of(backend.upstream.backend, backend.source) for backend in backends]
     text = next((each for each in texts if each.skills), texts[0])
     has_card = all(backend.source.sanitized is not None and not backend.source.stale for backend in backends)
@@ -171,7 +171,7 @@ def _entry(snapshot: Snapshot, name: str, backends: Sequence[Backend], tenants: 
 
 
 def entries_for(snapshot: Snapshot, principal: Principal | None) -> list[CatalogEntry]:
-    """Return the agents that a caller may see by name, with nothing but what their cards say to it.
+    """Return the agents that a caller may see, by name, with the data of the cards that it may read only.
 
     Args:
         principal: None for a stranger.
@@ -195,7 +195,7 @@ def _seen_entry(snapshot: Snapshot, seen: Seen) -> CatalogEntry:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where clients call an agent over JSON-RPC.
+    """The address at which clients call an agent over JSON-RPC.
 
     Attributes:
         url: The URL.
@@ -215,14 +215,14 @@ class Address:
 
 
 def addresses(snapshot: Snapshot, agent: str) -> list[Address]:
-    """Return where clients find an agent, in the order of the file."""
+    """Return the addresses of an agent, in the order of the file."""
     return [_address(snapshot, rule) for rule in rules_of(snapshot, agent)]
 
 
 def rules_of(snapshot: Snapshot, agent: str) -> list[Rule]:
     """Return the rules of an agent, those for any agent with a skill last.
 
-    In the place of any skill in a path stands the first one of its card.
+    A path for any skill gets the first skill of its card.
     """
     own = [backend for backend in snapshot.backends.values() if backend.agent == agent]
     texts = [snapshot.directory.texts.of(backend.upstream.backend, backend.source) for backend in own]
@@ -294,7 +294,7 @@ def agent_values(
 
 
 def agent_for(snapshot: Snapshot, principal: Principal | None, name: str) -> dict[str, Any] | None:
-    """Return the values of the page of an agent that a caller may see; None where it may not, or there is none."""
+    """Return the values of the page of an agent that a caller may see; None if it is missing or hidden."""
     seen = next((each for each in _seen(snapshot, principal) if each.agent == name), None)
     rule = None if seen is None else rule_for(snapshot.table, seen, principal)
     if seen is None or rule is None:
@@ -309,7 +309,7 @@ def agent_for(snapshot: Snapshot, principal: Principal | None, name: str) -> dic
 
 
 def routes_to(snapshot: Snapshot, agent: str, tenants: Sequence[str], address: Address) -> list[dict[str, Any]]:
-    """Return for some tenants where a call to an agent's address goes, and why."""
+    """Return the route of a call to an agent's address for some tenants, with the reasons."""
     asked: list[str | None] = [None, *[tenant for tenant in tenants if tenant != "*"][:MOST_EXPLAINED]]
     found = []
     for tenant in asked:
@@ -342,7 +342,7 @@ def usage_of(limits: Limits, backends: Sequence[str], tenants: Sequence[str], no
 # ---- Copy the call ---------------------------------------------------------------------------------------------------
 
 MARK = "__MESSAGE__"
-"""Stands for the message, as a JSON string, in the text of a call."""
+"""Placeholder for the message, as a JSON string, in the text of a call."""
 
 
 def snippets(address: Address, *, signs_in: bool) -> dict[str, str]:
@@ -426,7 +426,7 @@ SHOWN = (
 
 
 def matches(line: Recent, query: Mapping[str, str]) -> bool:
-    """Return whether a request is one that is filtered for.
+    """Return whether a request matches the filter.
 
     Args:
         query: `agent` and `tenant` by name; `status` is an HTTP status, an outcome or a reason.

@@ -1,4 +1,4 @@
-"""The client's address and the request id that trusted proxies tell, and the trace that a request belongs to."""
+"""The client's address and the request id, as trusted proxies report them, and the trace of a request."""
 
 import ipaddress
 import re
@@ -20,10 +20,10 @@ _WITH_PORT = re.compile(r"(?:(?P<v4>[0-9.]+):[0-9]{1,5}|\[(?P<v6>[0-9A-Fa-f:.]+)
 
 
 def client_address(head: Head, trusted: Sequence[Network]) -> str:
-    """Return the address of the client: the peer's, or the one that trusted proxies in front tell.
+    """Return the address of the client: the peer's, or the address that trusted proxies in front report.
 
-    X-Forwarded-For is read from its end: the first address that is no trusted proxy's is the client's. All that stands
-    left of it may be the client's own words.
+    X-Forwarded-For is read from its end: the first address that is not a trusted proxy's is the client's. The addresses
+    before it may be forged by the client.
     """
     if not trusted or not is_trusted(head.peer, trusted):
         return head.peer
@@ -52,7 +52,7 @@ def trace_id(head: Head) -> str | None:
 
 
 def kept_id(head: Head, trusted: Sequence[Network]) -> str | None:
-    """Return the X-Request-Id of a trusted proxy; None from others, and where it is no id or is there twice."""
+    """Return the X-Request-Id of a trusted proxy; None from other peers, and if it is invalid or repeated."""
     given = head.all(b"x-request-id")
     if len(given) != 1 or _ID.fullmatch(given[0]) is None or not is_trusted(head.peer, trusted):
         return None

@@ -1,6 +1,6 @@
-"""The connection cache: what is remembered between requests with the same head on one connection.
+"""The connection cache: results that are reused by requests with the same head on one connection.
 
-Clients send the same head again and again, but for the length of its body. The listener then hands out the same `Head`
+Clients repeat the same head, except for the length of the body. The listener then reuses the same `Head`
 (`listener/request_parser.py`), and the head carries this cache. It belongs to one snapshot: the first request under
 another one starts a new cache, so that no credential, decision or connection of a replaced configuration is used again.
 
@@ -39,14 +39,14 @@ class Location(msgspec.Struct, frozen=True, eq=False):
         binding: The binding in which to answer, as far as the head tells.
         version: Likewise the version.
         operation: Likewise the operation; None where only the body tells.
-        endpoint: None where the path is none.
+        endpoint: None if the path is not an endpoint.
         path: The rest of the path behind that of the endpoint; None if it has no meaning.
-        unread: Why the head cannot be read, or None; where there is an endpoint, only its callers may know.
+        unread: Why the head cannot be read, or None; at an endpoint only its callers may learn it.
         written_version: The version as the client writes it, or None.
-        hint: The version that this names, or None.
+        hint: The version that this text names, or None.
         skill: The skill that the path names instead of an agent, or None.
         is_encoded: Whether the body has a content coding.
-        is_no_json: Whether the headers say that the body is no JSON.
+        is_no_json: Whether the headers say that the body is not JSON.
         feed: The path of the catalog that is asked for, or None.
         page: The name of the page of the catalog that is asked for, or None.
         resource: The path whose protected resource metadata are asked for, or None.

@@ -56,7 +56,7 @@ def _refuse_reader(snapshot: Snapshot, request: RequestContext) -> None:
     if principal is None or principal.method == "anonymous":
         return
     if snapshot.table.admitted(principal) is None:
-        raise NotAdmitted("this tenant is not admitted")
+        raise NotAdmitted(NotAdmitted.words)
 
 
 async def permit(request: RequestContext, client: Responder, preflight: Pairs, clock: Callable[[], float]) -> None:

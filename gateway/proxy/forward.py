@@ -1,7 +1,7 @@
 """Forwards a call to its agent, and brings the answer to the client. `Forwarder._forward` is the order of the steps.
 
-Where both sides speak the same dialect the client's bytes go on and the agent's come back. Otherwise the call is
-translated, and so is the reply (`reply.py`).
+If both sides speak the same dialect, the client's bytes are forwarded and the agent's bytes are returned. Otherwise the
+call and the reply are translated (`reply.py`).
 """
 
 import asyncio
@@ -65,10 +65,10 @@ class Forwarder:
     def forward(
         self, request: RequestContext, backend: Backend, client: Responder, call: Call, webhooks: Webhooks
     ) -> Coroutine[Any, Any, None]:
-        """Ask the agent, and bring its answer to the client; a message that was sent already gets the answer it had.
+        """Call the agent, and deliver its answer to the client; a repeated message gets its earlier answer.
 
         Raises:
-            VersionUnsupported, MethodNotAllowed: the agent cannot be asked for this.
+            VersionUnsupported, MethodNotAllowed: the agent does not support this call.
             BadParams: the parameters are not of the client's generation, where they are translated; or another message
                 has the same id.
             NotAdmitted: as `ownership_of`.
@@ -81,6 +81,7 @@ class Forwarder:
         if backend.retry.idempotent:
             send = partial(self._forward, request, backend, call, webhooks)
             return self._idempotency.send(backend.upstream.backend, request, call, client, send)
+        # Not awaited here: the loop goes through each frame in between again when the answer comes.
         return self._forward(request, backend, call, webhooks, client)
 
     async def _forward(
@@ -109,7 +110,7 @@ class Forwarder:
         named = referenced_ids(call) if ownership is not None or call.operation in _BRING_WEBHOOKS else NAMELESS
         pushing = request.pushing = webhooks.of(call, named, ownership)
         if pushing is not None:
-            # A name of 0.1 is one only to calls that are meant in 0.1.
+            # A name of 0.1 is valid only in calls that are read as 0.1.
             await pushing.register(call, interface.dialect, alias if meant[0].version is Version.V0_1 else None)
         translation, ours = None, call.dialect.version
         if interface.dialect not in meant or pushing is not None or call.is_mixed:
@@ -123,7 +124,8 @@ class Forwarder:
             # Some methods have one name in two generations; from here on the agent's counts.
             call = replace(call, dialect=interface.dialect)
         if ownership is not None:
-            # Tasks that only the client's generation can name have to be its own, too; in 0.1 they are its own words.
+            # Tasks that only the client's version can name must be the caller's, too; in 0.1 the client itself made
+            # these ids.
             also = () if translation is None or ours is Version.V0_1 else named.references
             call = await ownership.authorize(call, named if translation is None else None, also)
         if named.webhooks and pushing is None:
@@ -150,7 +152,7 @@ class Forwarder:
         replica: Replica,
         binds: bool,
     ) -> None:
-        """Answer with those of the agent's tasks that are the caller's."""
+        """Answer a list with the caller's tasks only."""
         assert backend.isolation is not None
         assert request.principal is not None
         ownership = request.ownership = ownership_of(backend.isolation, request.principal, "")
@@ -166,7 +168,7 @@ class Forwarder:
             agent_call.finish()
 
     async def _send(self, agent_call: "_AgentCall", call: Call, client: Responder) -> None:
-        """Send the call, again where it may be, and deliver the reply."""
+        """Send the call, with retries where allowed, and deliver the reply."""
         request, attempt = agent_call.request, agent_call.attempt
         try:
             reply = await attempt.send(call)
@@ -177,8 +179,8 @@ class Forwarder:
                 await self._deliver(agent_call, call, reply, client)
                 break
             except (UpstreamReset, UpstreamConnect) as fault:
-                # The head was there and the rest was not, or it was asked by another verb and there was no agent any
-                # more; if the client has got nothing of it, it counts as no reply.
+                # The reply broke off after its head, or the agent was gone before the method fallback. If the client
+                # got no byte of it, it counts as no reply.
                 if request.status:
                     raise
                 reply = await attempt.retry(call, fault)
@@ -189,11 +191,14 @@ class Forwarder:
         request, attempt, translation = agent_call.request, agent_call.attempt, agent_call.translation
         if reply.is_failing:
             reply = await attempt.retry_if_busy(call, reply)
+        if request.ownership is not None:
+            # The only replica is recorded as well: its tasks stay its own when others are added.
+            request.ownership.replica = attempt.replica.place
         request.upstream_address = reply.address or None
         if reply.has_begun or reply.is_failing:
             attempt.answered(reply)
         elif call.operation.streams:
-            # A stream has gone well once there is an event, and any other answer once all of it is there.
+            # A stream counts as a success once there is an event, any other answer once it is complete.
             request.on_event = partial(attempt.answered, reply)
         delivery = self._delivery(agent_call, reply, translation, call)
         try:

@@ -1,4 +1,4 @@
-"""Idempotent sends: a message that comes twice is sent once, to agents that treat two messages with one id as one.
+"""Idempotent sends: a repeated message is sent once, to agents that treat two messages with one id as one.
 
 The second of two equal sends of one caller waits for the first, or gets the answer that it had within the last ten
 minutes. The same id with another body is refused. A failure goes to the callers that wait and is not kept: the next
@@ -64,14 +64,14 @@ class Idempotency:
         self._backends: dict[str, _Messages] = {}
 
     async def send(self, backend: str, request: RequestContext, call: Call, client: Responder, send: _Send) -> None:
-        """Answer a call: by sending it, or by the answer that an equal one had.
+        """Answer a call: by sending it, or with the answer of an equal call.
 
         Args:
             send: Sends it, and answers on the client.
 
         Raises:
             BadParams: another message has this id.
-            Fault: as `send`; also that of the call that was waited for.
+            Fault: as `send`, or the fault of the equal call that it waited for.
         """
         id_ = message_id(call) if call.operation is Operation.SEND_MESSAGE else None
         principal = request.principal
@@ -115,11 +115,11 @@ class Idempotency:
         except Fault as fault:
             del messages.known[key]
             message.answer.set_exception(fault)
-            # Perhaps nobody waits for it.
+            # There may be no waiting caller.
             message.answer.exception()
             raise
         except BaseException:
-            # The next that waits sends it instead.
+            # The next waiting caller sends it instead.
             del messages.known[key]
             message.answer.set_result(None)
             raise
@@ -151,12 +151,12 @@ class _Messages:
 
     def __init__(self) -> None:
         self.known: dict[_Key, _Message] = {}
-        # The answered ones in order: a message that an agent works on for long keeps no other.
+        # Only the answered ones, in order: a message in progress must not keep others from expiring.
         self._answered: dict[_Key, None] = {}
         self._bytes = 0
 
     def find(self, key: _Key, now: float) -> _Message | None:
-        """Return what is known of a message, after old and surplus ones are forgotten."""
+        """Return the entry of a message, after expired and surplus entries were removed."""
         while self._answered:
             oldest = next(iter(self._answered))
             message = self.known[oldest]
@@ -167,7 +167,7 @@ class _Messages:
         return self.known.get(key)
 
     def answered(self, key: _Key, message: _Message, answer: _Answer | None, now: float) -> None:
-        """Keep the answer of a message; None for one that is not kept."""
+        """Store the answer of a message; None if the answer is not kept."""
         self._bytes += _size(answer)
         self._answered[key] = None
         message.since = now

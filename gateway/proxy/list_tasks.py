@@ -2,15 +2,15 @@
 
 The gateway asks for the agent's pages until the client's page is full. It asks for as many tasks as are still missing,
 so that the client's page ends where one of the agent's ends: no state is kept between two calls. An agent may return
-more than it was asked for; then the client's page is longer too, for what is left out would never be returned again.
+more tasks than requested; then the client's page is longer too, because omitted tasks would never be returned again.
 One call asks for a bounded number of pages; beyond that a page goes out that is not full, with the token of the next.
 Once all tasks are found that the ledger has, no further page is asked for.
 
-The agent's token may contain what is another tenant's. The client's token holds it encrypted, for this owner and list.
+The agent's token may contain data of another tenant. The client's token holds it encrypted, for this owner and list.
 
 `totalSize` of a list without a filter comes from the ledger. No ledger knows how many tasks pass a filter: they are
-counted with the first page, and the token keeps the number for the following pages. If that takes too many pages the
-list is refused, for any number would be made up.
+counted with the first page, and the token keeps the number for the following pages. If that takes too many pages, the
+list is refused, because any number would be invented.
 """
 
 import asyncio
@@ -64,8 +64,8 @@ _Made = TypeVar("_Made")
 Ask = Callable[[Call], Awaitable[bytes]]
 """Asks the agent and returns its good answer. Raises `AgentFailed`, `AnswerTooLong`, or any fault."""
 Mine = Callable[[Sequence[Tree]], Awaitable[Sequence[Tree]]]
-"""Returns those of some tasks that are the caller's, in their order; they may be changed. Of a task that could not be
-read only the `id` is given."""
+"""Returns the caller's tasks among some tasks, in their order; they may be changed. A task that could not be read has
+an `id` only."""
 
 
 class AgentFailed(Exception):  # noqa: N818 - it is answered as the agent's error, not as one of the gateway
@@ -77,7 +77,7 @@ class AgentFailed(Exception):  # noqa: N818 - it is answered as the agent's erro
 
 
 class TaskLister:
-    """Asks one agent for its tasks, for one request.
+    """Lists the tasks of one agent, for one request.
 
     Args:
         clock: Monotonic seconds.
@@ -117,7 +117,7 @@ class TaskLister:
             call, interface.dialect, tenant=self._backend.upstream.dialects.tenant(call, interface), id=request.id
         )
         cipher = await ownership.isolation.ledger.cipher()
-        # From here on it is known which context is counted.
+        # From here on the context that is counted is known.
         await ownership.authorize(call)
         error: AgentError | None = None
         page = b""
@@ -140,7 +140,7 @@ class TaskLister:
             await answer.send_error(error, partial(_written, call))
 
     async def _ask(self, call: Call) -> bytes:
-        """Return the agent's good answer, from wherever the call may be sent again."""
+        """Return the agent's good answer, with retries where allowed."""
         attempt = self._attempt
         asked = await self._ownership.authorize(call)
         began = self._clock()
@@ -180,7 +180,7 @@ class TaskLister:
         finally:
             reply.close()
         attempt.answered(reply)
-        # The replica that made the page has the token of the next one.
+        # Only the replica that returned the page knows the token of the next one.
         attempt.bind()
         self._bytes += len(page)
         self._passed = head_of(reply).passed
@@ -192,7 +192,7 @@ async def _good(delivery: ReplyDelivery) -> bytes:
 
     Raises:
         AgentFailed: it is an error of the agent's.
-        AnswerTooLong, UpstreamProtocol: it is no answer.
+        AnswerTooLong, UpstreamProtocol: it is not an answer.
     """
     reply = delivery.reply
     if reply.failure is not None:
@@ -264,8 +264,7 @@ async def walk(
     Raises:
         BadParams: the client's page token does not belong to this list, or the agent has expired it.
         MethodNotAllowed: the tasks that pass the filter cannot be counted.
-        UpstreamProtocol: a page is malformed, a task of the caller's is not what the agent's version says, or the
-            agent's page tokens repeat.
+        UpstreamProtocol: a page, or a task of the caller's, is malformed, or the agent's page tokens repeat.
         AgentFailed, Fault: as `ask`, `mine` and `known`; beyond the first page without the agent's own words.
     """
     # As many words for every list, so that no two lists accept each other's tokens.
@@ -273,13 +272,13 @@ async def walk(
     begun = _opened(cipher, listing.page_token, bound)
     agents_pages = _Pages(listing, ask, mine, begun.token, pages)
     tasks: list[Tree] = []
-    # The ledger comes first: it may refuse the caller, and behind the last of its tasks there are only others'.
+    # The ledger comes first: it may refuse the caller, and without tasks of the caller no page is needed.
     total = begun.total if listing.is_filtered else await known()
     most = total if total is not None and not begun.token else None
     while (missing := listing.page_size - len(tasks)) > 0 and agents_pages.goes_on:
         tasks += await agents_pages.take(missing)
         if most is not None and len(tasks) >= most:
-            # Only for a list that one call holds: between two calls tasks move from page to page.
+            # Only for a list within one call: between two calls tasks move between pages.
             agents_pages.token = ""
     rest = agents_pages.token
     if total is None:
@@ -348,7 +347,7 @@ class _Pages:
         if page.broken and (own := await self._mine([{"id": task} for task in page.broken])):
             words = "the agent's answer is not what its version of A2A says"
             raise UpstreamProtocol(words, detail=page.broken[own[0]["id"]])
-        # A task that moves while its agent is asked may be on two pages, or twice on one.
+        # A task that moves during the walk may be on two pages, or twice on one.
         fresh: dict[str, Tree] = {}
         for task in page.tasks:
             if task["id"] not in self._listed:
@@ -357,7 +356,7 @@ class _Pages:
         return await self._mine(list(fresh.values())) if fresh else ()
 
     async def count(self) -> int:
-        """Return how many tasks of the caller's are on all pages that are left.
+        """Return the number of the caller's tasks on all remaining pages.
 
         Raises:
             MethodNotAllowed: there are too many pages.
@@ -392,7 +391,7 @@ class _Pages:
                 raise self._reworded(failed.error) from failed
 
     def _reworded(self, error: AgentError) -> Exception:
-        """Return what a client may be told of an error beyond the first page, which may repeat the agent's token."""
+        """Return the error beyond the first page, without the agent's text, which may repeat its token."""
         if error.code != INVALID_PARAMS.code or error.challenges:
             kind = BY_CODE.get(error.code, INTERNAL_ERROR)
             details = () if error.reason is None else (error_info(kind),)
@@ -423,7 +422,7 @@ def _refused() -> BadParams:
 
 
 async def _aside(size: int, work: Callable[[_Given], _Made], given: _Given) -> _Made:
-    """Return what `work` makes of something, in a thread if it is long."""
+    """Return the result of `work`, in a thread if its input is long."""
     return work(given) if size < _LONG else await asyncio.to_thread(work, given)
 
 

@@ -1,7 +1,7 @@
 """Finds the endpoint of a request and the dialect in which to answer it, from the head alone.
 
-Nothing is refused here: until the caller is known, an endpoint that exists and one that does not must get the same
-answer, in the same dialect. So the dialect is guessed from the head until the body is read.
+No request is refused here: until the caller is known, an existing and a missing endpoint must get the same answer, in
+the same dialect. So the dialect is guessed from the head until the body is read.
 """
 
 from msgspec.structs import replace
@@ -11,7 +11,7 @@ from gateway.a2a.dialect import Binding, Version, parse_version
 from gateway.a2a.fault import BadRequest, EncodedBody, NoEndpoint, WrongHttpMethod
 from gateway.a2a.headers import is_encoded, is_no_json, refuse_ambiguous
 from gateway.a2a.params import query_value
-from gateway.a2a.paths import PathCall, read_rest, segments
+from gateway.a2a.paths import OPERATION_SEGMENTS, PathCall, read_rest, segments
 from gateway.catalog.feeds import CONTENT_TYPES
 from gateway.proxy.catalog_requests import page_at
 from gateway.proxy.connection_cache import Location
@@ -20,16 +20,14 @@ from gateway.proxy.request import RequestContext
 from gateway.routing.endpoint import HOST
 from gateway.snapshot import Snapshot
 
-_VERBS = frozenset({"message:send", "message:stream", "tasks", "extendedAgentCard"})
-
 
 def locate(snapshot: Snapshot, request: RequestContext) -> Location:
-    """Return where a request is sent to; the request gets the dialect in which to answer for now."""
+    """Return the location of a request; the request gets its preliminary dialect."""
     location = request.cache.location
     if location is None:
         location = _read(snapshot, request.head)
         if location.unread is None:
-            # A fault that is raised twice grows.
+            # The traceback of a fault grows with each raise.
             request.cache.location = location
     request.binding, request.version = location.binding, location.version
     if location.unread is None:
@@ -38,14 +36,14 @@ def locate(snapshot: Snapshot, request: RequestContext) -> Location:
 
 
 def called_path(location: Location) -> PathCall:
-    """Return what the path calls.
+    """Return the call in the path.
 
     Raises:
-        BadRequest, NoEndpoint, WrongHttpMethod, EncodedBody: nothing, or it is called in another way.
+        BadRequest, NoEndpoint, WrongHttpMethod, EncodedBody: there is no such call, or not in this way.
     """
     path = location.path
     if path is None:
-        raise location.unread or NoEndpoint("there is nothing here")
+        raise location.unread or NoEndpoint(NoEndpoint.words)
     if path.allowed:
         refuse_method(path)
     if location.is_encoded:
@@ -88,7 +86,7 @@ def _read(snapshot: Snapshot, head: Head) -> Location:
         hint = parse_version(written or "")
     except BadRequest as fault:
         return Location(found.binding, found.version, unread=fault)
-    # Over gRPC the package tells the generation, whatever a header says (protocol trap 25).
+    # Over gRPC the package determines the version, and headers are ignored (protocol trap 25).
     version = found.version if head.grpc is not None else hint or found.version
     return replace(
         found,
@@ -101,13 +99,13 @@ def _read(snapshot: Snapshot, head: Head) -> Location:
 
 
 def _by_path(snapshot: Snapshot, head: Head) -> Location:
-    """Return what method, path and host tell."""
+    """Return the location by method, path and host."""
     if head.grpc is not None:
-        # It has no path, and grpc.aio shows no authority, so there is one endpoint.
+        # gRPC has no path, and grpc.aio hides the authority, so there is one endpoint.
         operation = head.grpc.operation
         return Location(Binding.GRPC, head.grpc.version, operation, snapshot.table.grpc_endpoint, PathCall(operation))
-    # By the raw path: one that cannot be read is answered in the caller's dialect, too. Escapes are HTTP+JSON's.
-    verbs = b"%" in head.path or not _VERBS.isdisjoint(head.path.decode("latin-1").split("/"))
+    # By the raw path: an unreadable path is answered in the caller's dialect, too. Only HTTP+JSON has escapes.
+    verbs = b"%" in head.path or not OPERATION_SEGMENTS.isdisjoint(head.path.decode("latin-1").split("/"))
     binding = Binding.REST if verbs or head.method != "POST" else Binding.JSONRPC
     try:
         path = segments(head.path)

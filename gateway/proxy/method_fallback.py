@@ -1,8 +1,8 @@
-"""Method fallback: asks an agent again under the other name that its generation has for a call (protocol §1.3).
+"""Method fallback: calls an agent again by the other name of a method in its version (protocol §1.3).
 
-Two calls have two names before 1.0, and no card tells which of them an agent knows. The extended card is at a path in
-0.2 and behind a method in 0.3; a subscription has a second method name in the wild. An agent is asked as its client
-asks, and where it does not know that, in the other way.
+Two operations have two names before 1.0, and no card shows which name an agent knows. The extended card is at a path in
+0.2 and behind a method in 0.3; some agents have another method name for a subscription. The client's name is tried
+first, then the other one.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,13 +16,14 @@ from gateway.a2a.fault import INVALID_REQUEST, METHOD_NOT_FOUND
 from gateway.a2a.operation import Operation
 from gateway.a2a.params import NO_PARAMS
 from gateway.a2a.paths import PathCall
+from gateway.a2a.spelling import SPELLINGS
 from gateway.a2a.translation import JSONRPC_0_3, Translation
 from gateway.proxy.reply_delivery import ReplyDelivery
 from gateway.upstream.upstream import Reply
 
 TWO_WAYS = frozenset({Operation.GET_EXTENDED_CARD, Operation.SUBSCRIBE_TO_TASK})
 """Operations that have two names."""
-_SUBSCRIBE, _RESUBSCRIBE = "tasks/subscribe", "tasks/resubscribe"
+_RESUBSCRIBE, _SUBSCRIBE = SPELLINGS[Operation.SUBSCRIBE_TO_TASK].jsonrpc_0_3
 # Statuses of a server that does not know a path.
 _UNKNOWN_PATH = frozenset({404, 405})
 _LENGTHY = 6
@@ -32,7 +33,7 @@ _UNKNOWN_METHOD = frozenset({METHOD_NOT_FOUND.code, INVALID_REQUEST.code})
 
 
 async def is_unknown(delivery: ReplyDelivery, theirs: Dialect) -> bool:
-    """Return whether an agent does not know how it was asked, and may know the other way.
+    """Return whether an agent does not know the method, and may know the other name.
 
     The reply has been read then, and can still be delivered.
 
@@ -51,7 +52,7 @@ async def is_unknown(delivery: ReplyDelivery, theirs: Dialect) -> bool:
         await delivery.read()
         return True
     if any(name == b"content-length" and len(value) > _LENGTHY for name, value in reply.headers):
-        # It says more than that it does not know.
+        # It is another error than an unknown method.
         return False
     error = binding.of(call.dialect).read_error(call, reply.http_status, await delivery.read())
     return error is not None and error.code in _UNKNOWN_METHOD
@@ -79,7 +80,7 @@ async def find(
     ask: Callable[[Call], Awaitable[Reply]],
     deliver: Callable[[Reply, Translation, Call], ReplyDelivery],
 ) -> ReplyDelivery | None:
-    """Return the reply to the same call made in other ways; None if the agent knows none of them.
+    """Return the reply to the same call by other names; None if the agent knows none of them.
 
     Args:
         call: As the agent got it and did not know it.
@@ -99,7 +100,7 @@ async def find(
             raise
         delivery = deliver(reply, translation, translation.call)
         try:
-            # A client that asked by the path gets what the agent says of the method.
+            # A client that used the path gets the agent's answer to the method.
             if call.path.legacy_card or not await is_unknown(delivery, JSONRPC_0_3):
                 return delivery
         except BaseException:

@@ -6,8 +6,8 @@
 | memory | 80 % of the limit | streams, which may last |
 | memory | 90 % of the limit | calls |
 
-A refusal ends at 5 % less, so that nothing flaps. Running calls continue; health and metrics are always answered. The
-figures are read four times a second; a burst of a thousand files between two readings can still exhaust them.
+Refusals end at 5 % less, to avoid flapping. Running calls continue; health and metrics are always answered. The figures
+are read four times a second; a burst of a thousand files between two readings can still exhaust them.
 
 Long answers and events are counted as they are held, and worked on in threads: `AnswerMemory`.
 """
@@ -40,7 +40,7 @@ _MEMORY_STREAMS = 0.8
 _MEMORY_CALLS = 0.9
 _BACK = 0.05
 _NONE = 1 << 60
-"""A system limit of this many bytes or more is none."""
+"""A system limit of this many bytes or more counts as no limit."""
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 _PAGE = resource.getpagesize()
 
@@ -54,7 +54,7 @@ class Overload:
     Args:
         allowed: Returns the bytes that the configuration allows all processes of the gateway; None for no limit.
         processes: The number of processes.
-        changed: Called when open files begin to be short, and when they are not any more.
+        changed: Called when open files become short, and when they no longer are.
 
     Attributes:
         streams: Whether new streams are refused.
@@ -100,7 +100,7 @@ class Overload:
             raise Overloaded("the gateway begins no more streams", retry_after=5.0)
 
     def answer_memory(self, limit: int) -> float:
-        """Return the bytes that long answers may take: half of the memory, or less where the file says so.
+        """Return the bytes that long answers may take: half of the memory, or less if configured.
 
         Args:
             limit: `gateway.answers_limit`.

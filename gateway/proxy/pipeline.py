@@ -48,7 +48,7 @@ class Pipeline:
         current: Returns the current snapshot.
         count_auth: Called with the method, issuer and result of every authentication.
         audit: Called with each refusal that is audited, and its line of the access log.
-        limits, overload: None for a process that refuses nothing for them.
+        limits, overload: None for no limits, and no overload protection.
         clock: Monotonic seconds.
         wall: Wall-clock seconds, by which credentials expire; also an attribute.
     """
@@ -76,13 +76,13 @@ class Pipeline:
         self._kept = AnswerMemory(lambda: self._overload.answer_memory(self._current().config.gateway.answers_limit))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._open: dict[RequestContext, asyncio.Task[Any]] = {}
-        # One thread: several would only take turns at holding the interpreter, with each other and with the loop.
+        # One thread: several would only compete for the GIL, with each other and with the loop.
         self._threads = ThreadPoolExecutor(1, "long-bodies")
         self._forwarder = Forwarder(clock, self._threads)
         self.admission = Admission(Limits() if limits is None else limits, clock)
 
     async def serve(self, head: Head, client: Responder, *, caller: Principal | None = None) -> None:
-        """Answer one request. Only cancellation from outside leaves this: a fault becomes an answer.
+        """Answer one request. Only cancellation from outside is raised: every fault becomes an answer.
 
         Args:
             caller: The principal that an operator acts as; the head is not authenticated. For the admin listener only.
@@ -120,7 +120,7 @@ class Pipeline:
             if request.fault is None:
                 await self._refuse(request, client, snapshot, request.interrupted)
             else:
-                # It was being refused already; one answer is enough.
+                # It was already being refused; one answer is enough.
                 client.cut()
         finally:
             del self._open[request]
@@ -170,7 +170,7 @@ class Pipeline:
             return
         self._overload.refuse_stream(call.operation)
         await self.admission.admit(request, backend, call)
-        # A configuration that came meanwhile did not see this stream among the open ones.
+        # A configuration that was activated meanwhile has not checked this stream.
         if (current := self._current()) is not snapshot and (why := revoked(current, request, self.wall())):
             raise why
         await self._forwarder.forward(request, backend, client, call, snapshot.webhooks)
@@ -215,11 +215,11 @@ class Pipeline:
         return len(self._open)
 
     def interrupt(self, why: Callable[[], Fault]) -> int:
-        """End every open request with a fault as its last word; return how many were ended."""
+        """End every open request with a fault; return the number of ended requests."""
         return sum(self._interrupt(request, why()) for request in list(self._open))
 
     async def reconsider(self) -> int:
-        """End the streams of callers that could not begin them under the current snapshot; returns how many."""
+        """End the streams of callers that could not begin them under the current snapshot; return their number."""
         snapshot, now, ended = self._current(), self.wall(), 0
         for number, request in enumerate(list(self._open), 1):
             why = revoked(snapshot, request, now)

@@ -1,7 +1,7 @@
-"""Protected resource metadata (RFC 9728): tells clients which authorization servers give the tokens for a path.
+"""Protected resource metadata (RFC 9728): the authorization servers that issue tokens for a path.
 
-The challenge of a 401 names the address of the metadata. Both are made of the path of the request, so they do not tell
-whether there is an endpoint. At the endpoint of an agent whose card anybody may read, the metadata also list the scopes
+The challenge of a 401 names the address of the metadata. Both are derived from the path of the request, so they do not
+reveal whether there is an endpoint. At the endpoint of an agent with a public card, the metadata also list the scopes
 that the agent requires.
 """
 
@@ -64,7 +64,7 @@ async def show(
     *,
     clock: Callable[[], float],
 ) -> None:
-    """Answer with the metadata of a path; anybody may read them.
+    """Answer with the metadata of a path, without authentication.
 
     Raises:
         WrongHttpMethod: neither GET nor HEAD.
@@ -97,8 +97,8 @@ async def show(
 
 
 def _place(snapshot: Snapshot, head: Head, path: tuple[str, ...]) -> tuple[str, tuple[str, ...], Endpoint | None]:
-    """Return the origin and the path of the resource at a path, and the endpoint if anybody may know it."""
-    # The suffix that HTTP+JSON appends to the path of an agent is no part of the resource.
+    """Return the origin and the path of the resource at a path, and the endpoint if it is public."""
+    # The suffix that HTTP+JSON appends to the path of an agent does not belong to the resource.
     end = next((number for number, segment in enumerate(path) if segment in FIRST_SEGMENTS), len(path))
     shown = path[:end] if len("/".join(path)) <= _LONGEST else ()
     endpoint = _public_endpoint(snapshot, head.host, path) if HOST.fullmatch(head.host) is not None else None

@@ -1,4 +1,4 @@
-"""Chooses the replica that a call goes to first: the one that made its task or context, else any."""
+"""Chooses the first replica for a call: the one that made its task or context, else any."""
 
 import asyncio
 from contextlib import suppress
@@ -19,9 +19,9 @@ from gateway.upstream.replica import Replica
 async def choose_replica(
     backend: Backend, balancer: Balancer, principal: Principal, call: Call, alias: Alias | None
 ) -> tuple[Replica, bool, str | None]:
-    """Return the replica, whether the call goes to no other, and the replica that made its task.
+    """Return the replica, whether the call is bound to it, and the replica that made its task.
 
-    The last is empty if it is unknown, and None where any replica knows of any task.
+    The last is empty if it is unknown, and None if every replica knows every task.
 
     Raises:
         NoHealthyBackend: as `Balancer.admit` and `Balancer.lead`.

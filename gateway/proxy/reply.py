@@ -3,8 +3,8 @@
 A reply of one frame is read whole before a byte goes out, so that a failure on the way is still reported cleanly; one
 that is longer than the configuration allows is refused. `stream.py` delivers a stream.
 
-Only answers of A2A reach a client. An agent's own error passes, under the agent's status where it is relayed; any other
-page is replaced (`upstream/page.py`).
+Only A2A answers reach a client. An agent's own error passes, with the agent's status if it is relayed; any other page
+is replaced (`upstream/page.py`).
 """
 
 import re
@@ -26,12 +26,13 @@ from gateway.a2a.headers import A2A_JSON, Pairs
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import Progress
 from gateway.a2a.translation import JSONRPC_0_3, Translation
-from gateway.proxy.reply_delivery import ReplyDelivery, ReplyHead, head_of
+from gateway.proxy.reply_delivery import ReplyDelivery, head_of
 from gateway.proxy.request import RequestContext, record_owner
 from gateway.proxy.responder import Responder
 from gateway.proxy.stream import Stream
 from gateway.upstream.credentials import EXTENSIONS, extensions
 from gateway.upstream.page import refuse_page
+from gateway.upstream.reply_cache import ReplyHead
 
 _JSON = b"application/json"
 _EVENTS = b"text/event-stream"
@@ -47,7 +48,7 @@ async def deliver(delivery: ReplyDelivery, client: Responder) -> None:
     """Deliver a reply, to its end.
 
     Raises:
-        UpstreamProtocol: it is no answer of A2A.
+        UpstreamProtocol: it is not an A2A answer.
         UpstreamReset, UpstreamIdle, UpstreamTimeout: it broke off.
         StateUnavailable, Overloaded: as `record_owner` and `ReplyDelivery.read`.
     """
@@ -70,7 +71,7 @@ async def deliver(delivery: ReplyDelivery, client: Responder) -> None:
 
 
 async def _deliver_failure(delivery: ReplyDelivery, client: Responder, status: Status) -> None:
-    """Deliver the status of a gRPC call that ended badly before anything came of it."""
+    """Deliver the status of a gRPC call that failed before its first message."""
     request, translation = delivery.request, delivery.translation
     answer = _answer_of(delivery, client, head_of(delivery.reply))
     status = await delivery.failure(status)
@@ -99,7 +100,7 @@ async def _deliver_stream(delivery: ReplyDelivery, client: Responder, head: Repl
     except UpstreamReset:
         if translation is None or translation.stream_error is None or client.opened:
             raise
-        # The error is the first thing that the agent says, and this client's dialect has no event for it.
+        # The error is the agent's first event, and this client's dialect has no event for it.
         await _answer_of(delivery, client, head_of(delivery.reply)).send_error(
             translation.stream_error, translation.error
         )
@@ -155,7 +156,7 @@ async def _deliver_translated(
             return
         await answer.send_error(error, translation.error)
         return
-    # An agent may answer with the one event that there is; its client waits for a stream.
+    # An agent may answer with a single event; its client waits for a stream.
     streamed = delivery.call.operation.streams
     if streamed:
         output = await delivery.work(partial(_only_event, translation), body)
@@ -290,7 +291,7 @@ class ClientAnswer:
 
 def _answer_of(delivery: ReplyDelivery, client: Responder, head: ReplyHead) -> ClientAnswer:
     reply = delivery.reply
-    # Servers of 0.3 name the active extensions behind the answer (protocol trap 26).
+    # Servers of 0.3 name the active extensions in the trailers (protocol trap 26).
     theirs = [*reply.headers, *reply.metadata]
     return ClientAnswer(delivery.request, delivery.clock, client, head.passed, theirs)
 

@@ -17,7 +17,7 @@ from gateway.a2a.bindings.jsonrpc import answers, is_same
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import UpstreamProtocol
-from gateway.a2a.headers import TO_CLIENT, Pairs, is_json, media_type, pass_on
+from gateway.a2a.headers import TO_CLIENT, is_json, media_type, pass_on
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.a2a.translation import Translation
 from gateway.backend.backend import OWN_IDS, Backend
@@ -25,6 +25,7 @@ from gateway.proxy.overload import ASIDE
 from gateway.proxy.request import RequestContext
 from gateway.upstream.dialects import Interface
 from gateway.upstream.page import only_type, refuse_challenge, refuse_page
+from gateway.upstream.reply_cache import ReplyHead
 from gateway.upstream.upstream import Reply
 
 _LONG = 1024 * 1024
@@ -38,22 +39,6 @@ logger = logging.getLogger("gateway.upstream")
 _T = TypeVar("_T")
 
 
-class ReplyHead(msgspec.Struct, frozen=True, eq=False):
-    """The headers of a reply as clients get them.
-
-    Attributes:
-        content_type: As the agent wrote it.
-        is_stream: As `Reply.is_stream`.
-        passed: The headers that every answer made of this reply has, but for the request id.
-        json_headers: The headers of an answer whose body is this reply's JSON, but for the request id.
-    """
-
-    content_type: bytes | None
-    is_stream: bool
-    passed: Pairs
-    json_headers: Pairs
-
-
 def head_of(reply: Reply) -> ReplyHead:
     """Return the head of a reply; it is worked out once for all replies of a connection that have the same headers.
 
@@ -61,8 +46,7 @@ def head_of(reply: Reply) -> ReplyHead:
         UpstreamProtocol: it has two content types.
     """
     known = reply.known
-    found = None if known is None else known.get(ReplyHead)
-    if isinstance(found, ReplyHead):
+    if known is not None and (found := known.head) is not None:
         return found
     content_type = only_type(reply)
     media = media_type(content_type)
@@ -71,7 +55,7 @@ def head_of(reply: Reply) -> ReplyHead:
     passed = [*pass_on(reply.headers, _TO_CLIENT), _NO_STORE]
     head = ReplyHead(content_type, reply.is_stream, passed, [*passed, json])
     if known is not None:
-        known[ReplyHead] = head
+        known.head = head
     return head
 
 
@@ -209,11 +193,12 @@ class ReplyDelivery(msgspec.Struct, eq=False):
         if ownership is None:
             return frame
         if self.call.dialect.binding is Binding.GRPC:
-            return ownership.prefix.remove_from_message(self.call, frame, event=event)
+            return ownership.remove_prefix(self.call, frame, event=event)
         return ownership.prefix.remove(frame)
 
     def work(self, work: Callable[[bytes], _T], frame: bytes) -> Coroutine[Any, Any, _T]:
         """Return what `work` makes of a frame, in a thread if the frame is long."""
+        # Not awaited here: nearly every answer is short, and a coroutine in between would cost it time for nothing.
         return self.request.kept.work(work, frame, len(frame))
 
     def suspect(self) -> None:

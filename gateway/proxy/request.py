@@ -1,6 +1,6 @@
 """The context of one request while it is served: the only mutable object of the pipeline.
 
-It collects what each step learns, and becomes metrics and one line of the access log at the end.
+It collects the results of each step, and becomes metrics and one line of the access log at the end.
 """
 
 import math
@@ -14,7 +14,18 @@ import msgspec
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
-from gateway.a2a.fault import ClientGone, Fault, StateUnavailable, UpstreamConnect
+from gateway.a2a.fault import (
+    INTERNAL_ERROR,
+    INVALID_AGENT_RESPONSE,
+    KINDS_1_0,
+    METHOD_NOT_FOUND,
+    PUSH_NOTIFICATION_NOT_SUPPORTED,
+    TASK_NOT_FOUND,
+    ClientGone,
+    Fault,
+    StateUnavailable,
+    UpstreamConnect,
+)
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.policy.limits import Permit
@@ -49,9 +60,9 @@ STREAM_OPEN = "open"
 
 # One endpoint may have thousands of rules.
 _MOST_NAMED = 8
-_CLIENT_CODES = frozenset({-32700, -32600, -32601, -32602, *range(-32009, -32000)} - {-32006})
-_NEVER_STORED = frozenset({-32001, -32003, -32601})
-"""Errors with which an agent has stored no webhook: no such task, no webhooks at all, no such method."""
+_CLIENT_CODES = frozenset(kind.code for kind in KINDS_1_0) - {INVALID_AGENT_RESPONSE.code, INTERNAL_ERROR.code}
+_NEVER_STORED = frozenset({TASK_NOT_FOUND.code, PUSH_NOTIFICATION_NOT_SUPPORTED.code, METHOD_NOT_FOUND.code})
+"""Errors after which an agent has stored no webhook: unknown task, no push support, unknown method."""
 
 
 class RequestContext(msgspec.Struct, eq=False):
@@ -65,9 +76,9 @@ class RequestContext(msgspec.Struct, eq=False):
         trace_id: The trace that the client's `traceparent` names; with tracing that of `span`.
         span_id: The id of `span`, or None.
         span: The server span; None without tracing.
-        contenders: The rules that may have been meant, where no agent was found.
+        contenders: The rules that may have been meant, if no agent was selected.
         weight: The tenant's share of an agent's capacity.
-        user_agent: The header of that name once a stream has let go of its head.
+        user_agent: The header of that name, after a stream has dropped its head.
         on_event: Called for the first event of a stream.
         on_stream: Called when a stream opens.
         on_toll: Called whenever `bytes_out` reaches `toll`.
@@ -134,7 +145,7 @@ class RequestContext(msgspec.Struct, eq=False):
 
     @property
     def outcome(self) -> str:
-        """Return what became of the request, from the closed set."""
+        """Return the outcome of the request, from the closed set."""
         if self.fault is not None:
             return self.fault.outcome
         if self.status == 429:
@@ -159,7 +170,7 @@ class RequestContext(msgspec.Struct, eq=False):
         return any(b"text/event-stream" in accepted for accepted in self.head.all(b"accept"))
 
     def hold(self, size: int) -> None:
-        """Count the bytes of the answer that are held now, in place of those that were held before.
+        """Set the number of bytes of the answer that are held now.
 
         Raises:
             Overloaded: the process holds as much as it may.
@@ -198,7 +209,7 @@ class RequestContext(msgspec.Struct, eq=False):
         )
 
     def forget_head(self) -> None:
-        """Let go of the head but for what the log needs: a stream may last for hours."""
+        """Drop the head except the fields of the log, because a stream may last for hours."""
         self.user_agent = self.head.first(b"user-agent")
         self.head.forget()
 
@@ -215,7 +226,7 @@ class RequestContext(msgspec.Struct, eq=False):
             self.upstream = now - self.sent
         overhead = None
         if first_byte is not None:
-            # An answer that never began was waited for all the same.
+            # The time until an answer that never began counts, too.
             until = self.first_byte if self.received is None else self.received
             waited = 0.0 if self.sent is None or until is None else until - self.sent
             overhead = max(first_byte - waited, 0.0)
@@ -299,7 +310,7 @@ class RequestContext(msgspec.Struct, eq=False):
             return known
         named = (rule,) if rule is not None else self.contenders[:_MOST_NAMED]
         agent = head.first(b"user-agent") or self.user_agent
-        # Of a refused request the agents that it may have meant.
+        # Of a refused request the possible agents.
         meant = ", ".join(dict.fromkeys(each.agent for each in named)) or None
         values = {
             "agent": self.agent if self.agent != NO_AGENT else meant,
@@ -320,7 +331,7 @@ class RequestContext(msgspec.Struct, eq=False):
             "path": head.path.decode("ascii", "replace"),
         }
         fields = LogFields(key, {**_EMPTY, **{name: flat(value) for name, value in values.items()}})
-        # A refused request may mean other agents the next time, and a stream has let go of its head.
+        # A refused request may have other possible agents the next time, and a stream has dropped its head.
         if rule is not None and self.backend is not None and not self.stream:
             self.cache.log_fields = fields
         return fields
@@ -338,7 +349,7 @@ class RequestContext(msgspec.Struct, eq=False):
 
 
 def request_ids() -> Iterator[str]:
-    """Yield request ids of 16 hex digits that nobody can predict; the system is asked for randomness once in 512."""
+    """Yield unpredictable request ids of 16 hex digits; one system call gives the random bytes of 512 ids."""
     while True:
         digits = os.urandom(4096).hex()
         for start in range(0, len(digits), 16):
@@ -346,7 +357,7 @@ def request_ids() -> Iterator[str]:
 
 
 async def record_owner(request: RequestContext, progress: Progress) -> None:
-    """Record the owner of what an agent's frame names, before the frame goes out.
+    """Record the owner of the ids in an agent's frame, before the frame goes out.
 
     Raises:
         UpstreamProtocol, StateUnavailable: as `Ownership.observe`.

@@ -35,7 +35,7 @@ class Responder(Protocol):
         """Send bytes of the body; waits while the client reads slowly."""
 
     def write_nowait(self, data: bytes) -> bool:
-        """Send bytes of the body without waiting; False where no more should be written until `drained`."""
+        """Send bytes of the body without waiting; return False if no more should be written until `drained`."""
 
     async def drained(self) -> None:
         """Wait until the client has read most of what was written."""
@@ -44,7 +44,7 @@ class Responder(Protocol):
         """End the body cleanly.
 
         Args:
-            trailers: Headers behind it; only gRPC has any.
+            trailers: Headers after it; gRPC only.
         """
 
     def cut(self) -> None:

@@ -1,7 +1,7 @@
 """Decides which open streams end when a new configuration is activated.
 
-A call is served wholly by the configuration that it began under. A stream may last for days, so it is checked again: a
-caller that lost its access is cut off at the end of a whole event, with an error as the last word.
+A call is served by the configuration under which it began. A stream may last for days, so it is checked again: the
+stream of a caller that lost its access ends after a whole event, with an error as its last event.
 
 | the caller, under the new configuration | its streams |
 |---|---|
@@ -15,8 +15,8 @@ caller that lost its access is cut off at the end of a whole event, with an erro
 | this backend of it (`by_tenant`) is not | go on, as long as the agent may be called |
 | anything else | go on |
 
-Decision (2026-11-22): the expiry of a credential by itself ends no stream. A token of five minutes is for beginning
-calls, and a stream is one call; no generation of A2A can renew the token within it.
+The expiry of a credential by itself ends no stream, because no version of A2A can renew the token within it (decision
+0006).
 """
 
 from gateway.a2a.fault import AuthInvalid, Fault, NotAdmitted

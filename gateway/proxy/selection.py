@@ -38,7 +38,7 @@ def refuse_outsiders(snapshot: Snapshot, request: RequestContext, location: Loca
     if kind is not None:
         if location.endpoint is not None:
             request.contenders = location.endpoint.rules
-        raise kind(_WORDS[kind])
+        raise kind(kind.words)
 
 
 def select(snapshot: Snapshot, request: RequestContext, location: Location, tenant: str | None) -> Verdict:
@@ -67,8 +67,10 @@ def select(snapshot: Snapshot, request: RequestContext, location: Location, tena
             requirement = snapshot.table.agents[rule.agent].requirement
             assert requirement is not None
             raise _insufficient(requirement, request.principal)
-        # The rules of a conflict are only those that the caller may know of.
-        raise kind(explain_conflict(verdict.contenders) if kind is faults.RouteConflict else _WORDS[kind])
+        if kind is faults.RouteConflict:
+            # The rules of a conflict are only those that the caller may know of.
+            raise kind(explain_conflict(verdict.contenders))
+        raise kind(_WORDS.get(kind, kind.words))
     backend = snapshot.backends[verdict.route.backend]
     request.agent, request.backend, request.meter = backend.agent, verdict.route.backend, backend.meter
     return verdict
@@ -116,7 +118,7 @@ async def follow_task(snapshot: Snapshot, request: RequestContext, location: Loc
 
 def _insufficient(requirement: Requirement, principal: Principal) -> Fault:
     """Return the refusal of a caller that lacks what an agent requires; only the log tells what that is."""
-    message = _WORDS[faults.InsufficientScope]
+    message = faults.InsufficientScope.words
     if requirement.scopes:
         message = f"{message}; it requires the scope {' '.join(requirement.scopes)}"
     return faults.InsufficientScope(
@@ -125,14 +127,7 @@ def _insufficient(requirement: Requirement, principal: Principal) -> Fault:
 
 
 _WORDS: Mapping[type[Fault], str] = {
-    faults.AuthMissing: "show a credential",
-    faults.NotAdmitted: "this tenant is not admitted",
-    faults.NoEndpoint: "there is nothing here",
-    faults.TenantDeniedEndpoint: "there is nothing here",
-    faults.NoRoute: "no agent here answers this request",
-    faults.TenantDenied: "no agent here answers this request",
-    faults.HiddenConflict: "no agent here answers this request",
-    faults.InsufficientScope: "this agent requires a scope, role or claim that the credential does not have",
     faults.BadParams: "this agent needs a tenant",
     faults.NoHealthyBackend: "no agent with this skill can be reached for now",
 }
+"""The messages of faults that have another one elsewhere."""

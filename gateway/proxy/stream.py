@@ -1,8 +1,8 @@
-"""Deliver a stream: an agent's events on their way to the client, relayed or translated.
+"""Deliver a stream of an agent's events to the client, relayed or translated.
 
-Events are pushed on while the loop reads the agent's connection, without waking a task for each one: most streams are
-many, slow and small. The task that serves the request sleeps meanwhile. It takes over where something has to be waited
-for: a client that reads slowly, the ledger, a long event, the end.
+Events are pushed while the loop reads the agent's connection, without waking a task for each one: most streams are
+many, slow and small. The task that serves the request sleeps meanwhile. It takes over if it has to wait: for a client
+that reads slowly, the ledger, a long event, the end.
 
 Only whole events are written, so that a heartbeat or the gateway's own last event never lands in the middle of one.
 """
@@ -71,16 +71,17 @@ class Stream:
         self._read = event_reader(self._call)
         # The headers, until they go out with the first event.
         self._headers: Pairs | None = headers
-        # Pieces of a long chunk that are not decoded yet, the first one last; bytes that wait at the connection.
+        # Undecoded pieces of a long chunk, the first one last; bytes that wait at the connection.
         self._undecoded: list[bytes] = []
         self._backlog = 0
-        # Events that wait for the first of them: for the ledger, or for a thread that works on it.
+        # Events that wait; the first of them waits for the ledger, or for a thread.
         self._waiting: deque[Event] = deque()
-        # The ids that the first of them names and the ledger has to record.
+        # The ids in the first of them that the ledger has to record.
         self._unrecorded: Progress | None = None
-        # The progress of the last event, if nothing of it had to be recorded; the reader returns the same object again.
+        # The progress of the last event, if none of its ids had to be recorded; the reader returns the same object
+        # again.
         self._recorded: Progress | None = None
-        # The bytes around the text of the last chunk; empty unless that was one event and left as it came.
+        # The bytes around the text of the last chunk; empty unless that was one event that was relayed unchanged.
         self._before = self._after = b""
         self._text = slice(0)
         self._longest_repeated = min(longest, _TURN)
@@ -102,7 +103,7 @@ class Stream:
         """Deliver the events, to the last one.
 
         Raises:
-            UpstreamProtocol: an event is none that A2A knows, or belongs to another call.
+            UpstreamProtocol: an event is not an A2A event, or belongs to another call.
             UpstreamReset, UpstreamIdle: the stream broke off.
         """
         request, meter = self._request, self._meter
@@ -142,7 +143,7 @@ class Stream:
             self._open()
         if request.permit is not None:
             request.permit.streaming()
-        # A stream may last for hours, and the rest of it needs nothing of the request.
+        # A stream may last for hours, and its rest needs neither head nor body of the request.
         request.forget_head()
         for call in (self._call, request.call):
             if call is not None:
@@ -151,7 +152,7 @@ class Stream:
             self._schedule_heartbeat(self._heartbeat)
 
     async def _read_events(self) -> None:
-        """Take what arrives, to the end of the reply."""
+        """Deliver the events that arrive, to the end of the reply."""
         delivery = self._delivery
         reply, idle = delivery.reply, delivery.backend.upstream.timeouts.stream_idle
         with suppress(_Ended):
@@ -160,9 +161,10 @@ class Stream:
             self._failure = await delivery.failure(reply.failure)
 
     async def _finish(self) -> None:
-        """Deliver what is left when nothing more arrives."""
+        """Deliver the remaining bytes after the end of the reply."""
         if (last := self._decoder.last) is not None:
-            # Some servers do not end their last event, and some clients read it all the same. Nothing may follow it.
+            # Some servers do not terminate their last event, and some clients read it nevertheless. No event may follow
+            # it.
             await self._write(self._deliver_event(last))
             await self._deliver_waiting()
         if self._failure is not None:
@@ -187,7 +189,7 @@ class Stream:
         return trailers(status)
 
     def _add_event_number(self, fault: Fault) -> None:
-        """Add to the log line which event could not be delivered, counted from 1, without comments."""
+        """Add the number of the undelivered event to the log line, counted from 1, without comments."""
         # An event that was too long has not been counted.
         number = self._failed or (0 if self._decoder.refused is None else self._request.events + 1)
         if number:
@@ -196,10 +198,10 @@ class Stream:
     # ---- Pushed from the agent's connection --------------------------------------------------------------------------
 
     def _on_chunk(self, chunk: bytes) -> bool:
-        """Deliver what arrived; return False if `_settle` has to be awaited before there is more.
+        """Deliver received bytes; return False if `_settle` has to be awaited before more are read.
 
         Raises:
-            UpstreamProtocol: an event is no answer to this call; those before it have gone out.
+            UpstreamProtocol: an event is not an answer to this call; earlier events have gone out.
         """
         request = self._request
         if (
@@ -207,13 +209,13 @@ class Stream:
             and len(chunk) <= self._longest_repeated
             and chunk.startswith(self._before)
             and chunk.endswith(self._after)
-            # Empty also where the two would share bytes.
+            # Also empty if the two would overlap.
             and (text := chunk[self._text])
             and (not text.translate(None, PLAIN) or is_content(text))
             and not (self._prefix and b"-" in text and self._prefix in text)
         ):
-            # Nearly every event of a stream: it differs from the last one in its text alone. The bytes around the text
-            # hold no prefix; a prefix holds hyphens and no quotation marks.
+            # The usual event of a stream: it differs from the last one only in its text. The bytes around the text hold
+            # no prefix; a prefix holds hyphens and no quotation marks.
             request.events += 1
             self._meter.event("artifact")
             request.bytes_out += len(chunk)
@@ -223,7 +225,7 @@ class Stream:
         self._before = b""
         if len(chunk) > _TURN:
             self._backlog = 0
-            # In pieces: what has gone out is not held for the sake of what has not.
+            # In pieces, so that delivered bytes are not held together with undelivered ones.
             self._undecoded = [chunk[at : at + _TURN] for at in range(0, len(chunk), _TURN)]
             self._undecoded.reverse()
             self._count_held()
@@ -244,15 +246,15 @@ class Stream:
         return self._client.write_nowait(output) and not self._waiting and not self._has_ended
 
     def _events(self, chunk: bytes) -> bytes:
-        """Return what goes out for the events that end in a chunk.
+        """Return the output for the events that end in a chunk.
 
         Raises:
-            Fault: as `_deliver_event`, or of the decoder; what comes before has gone out.
+            Fault: as `_deliver_event`, or of the decoder; earlier events have gone out.
         """
         decoder = self._decoder
         output: list[bytes] = []
         try:
-            # Where an event raises, those before it are in the list.
+            # If an event raises, earlier events are in the list.
             output.extend(filter(None, map(self._deliver_event, decoder.feed(chunk))))
             if decoder.held > FREE or self._waiting:
                 self._count_held()
@@ -265,7 +267,7 @@ class Stream:
         return output[0] if len(output) == 1 else b"".join(output)
 
     async def _settle(self) -> None:
-        """Finish what could not be finished at once."""
+        """Finish the work that had to wait."""
         unsent, self._too_long_to_push = self._too_long_to_push, b""
         await self._write(unsent)
         await self._deliver_waiting()
@@ -273,7 +275,7 @@ class Stream:
             await self._write(self._events(self._undecoded.pop()))
             await self._deliver_waiting()
             await self._client.drained()
-            # Other requests have their turn.
+            # Let other requests run.
             await asyncio.sleep(0)
         await self._client.drained()
         self._count_held()
@@ -281,9 +283,9 @@ class Stream:
             raise _Ended
 
     async def _deliver_waiting(self) -> None:
-        """Deliver the events that wait, in their order."""
+        """Deliver the waiting events, in their order."""
         while self._waiting:
-            # It stays in its place until it is done: nothing else goes out in the meantime.
+            # It stays first until it is done, so that no other event overtakes it.
             event, size = self._waiting[0], len(self._waiting[0].raw)
             unrecorded, self._unrecorded = self._unrecorded, None
             number = self._request.events + (unrecorded is None)
@@ -304,7 +306,7 @@ class Stream:
             raise self._decoder.refused
 
     def _on_backlog(self, size: int) -> None:
-        """Count what waits at a connection that cannot be paused.
+        """Count the bytes that wait at a connection that cannot be paused.
 
         Raises:
             Overloaded: as `_count_held`.
@@ -324,7 +326,7 @@ class Stream:
     # ---- One event ---------------------------------------------------------------------------------------------------
 
     def _deliver_event(self, event: Event) -> bytes:
-        """Return what goes out for an event now; if it has to wait, it is put where `_deliver_waiting` delivers it.
+        """Return the output for an event; an event that has to wait is queued for `_deliver_waiting`.
 
         Raises:
             UpstreamProtocol: as `_check_event`.
@@ -336,13 +338,13 @@ class Stream:
         if self._recorded is not None and event.line is not None:
             progress = self._read(event.line)
             if progress is self._recorded and self._translation is None and not self._is_renumbered:
-                # It tells nothing new, and leaves as it came.
+                # It has no new progress, and is relayed unchanged.
                 self._request.events += 1
                 self._meter.event(progress.event)
                 if self._prefix and self._prefix in raw:
                     return self._render(event)
                 if isinstance(self._read, EventReader):
-                    # Its line is known, so it was alone in its chunk, and the decoder holds nothing.
+                    # Its line is known, so it was alone in its chunk, and the decoder is empty.
                     self._before, self._after = b"data: " + self._read.before, self._read.after + b"\n\n"
                     self._text = slice(len(self._before), -len(self._after))
                 return raw
@@ -362,13 +364,13 @@ class Stream:
         return output
 
     def _check_event(self, event: Event, progress: Progress | None = None) -> Progress | None:
-        """Return what an event tells; None for comments and events without data.
+        """Return the progress of an event; None for comments and events without data.
 
         Args:
-            progress: The progress that its data tells, if it was read already.
+            progress: The progress of its data, if it was read before.
 
         Raises:
-            UpstreamProtocol: its data is no answer, or may answer another call.
+            UpstreamProtocol: its data is not an answer, or may answer another call.
         """
         if self._has_ended:
             return None
@@ -382,7 +384,7 @@ class Stream:
             refuse_crowd(data)
         progress = progress or self._read(data)
         if progress is None:
-            # Blank data is nothing in JSON, and is bytes like any other over gRPC.
+            # Blank data is empty in JSON, and ordinary bytes over gRPC.
             if self._is_grpc or data.strip():
                 raise UpstreamProtocol(
                     "the agent sent an event that is no answer", detail=f"{len(data)} bytes" if self._is_grpc else ""
@@ -395,7 +397,7 @@ class Stream:
         return progress
 
     def _record_progress(self, progress: Progress) -> Progress | None:
-        """Keep what an event tells; return it if the ledger has to record it before the event goes out."""
+        """Record the progress of an event; return it if the ledger has to record it before the event goes out."""
         request = self._request
         request.events += 1
         if request.events == 1 and request.on_event is not None:
@@ -405,7 +407,7 @@ class Stream:
         if progress is _BLANK:
             return None
         ownership, before = request.ownership, request.progress
-        # Nearly all events of a stream name what its first one did.
+        # Nearly all events of a stream name the ids of the first one.
         if ownership is None or (request.pushing is None and ownership.is_known(progress)):
             if (
                 progress.state
@@ -421,7 +423,7 @@ class Stream:
         return progress
 
     def _render(self, event: Event) -> bytes:
-        """Return what goes out for an event."""
+        """Return the output for an event."""
         ownership = self._request.ownership
         if self._translation is not None:
             return self._translated(self._translation, event)
@@ -440,8 +442,8 @@ class Stream:
             return b""
         read = event.read()
         if read is None:
-            # The client hears that the stream is alive. A comment that ends in CR alone has no end to clients in
-            # JavaScript, and would swallow the next event's.
+            # The client sees that the stream is alive. JavaScript clients do not end a comment at a lone CR, and would
+            # lose the next event.
             comment = event.raw if event.silent and event.raw.endswith(b"\n") else HEARTBEAT
             return comment if self._sends_heartbeats else b""
         data = read[1]
@@ -450,7 +452,7 @@ class Stream:
         output = translation.event(self._delivery.without_prefix(data, event=True))
         if translation.stream_error is not None:
             self._request.add_progress(Progress(event="error", error=translation.stream_error.code))
-            # A client of gRPC is told by a status, which nothing can follow.
+            # A client of gRPC gets the error as the final status.
             self._has_ended = not self._sends_heartbeats
         return output
 
@@ -462,10 +464,10 @@ class Stream:
             self._release_timer = asyncio.get_running_loop().call_later(_PATIENCE, self._on_release)
 
     def _on_release(self) -> None:
-        """Deliver what was held back: the agent keeps its stream open, and both may wait for the client."""
+        """Deliver the held event: the agent keeps its stream open, and both may wait for the client."""
         self._release_timer = None
         if self._is_writing or self._too_long_to_push or self._undecoded or self._waiting:
-            # Something else is on its way to the client already, and this follows it.
+            # Other output is being written, and this follows it.
             self._start_release_timer()
         else:
             self._write_held()
@@ -485,7 +487,7 @@ class Stream:
         return self._client.write_nowait(data)
 
     async def _write(self, data: bytes) -> None:
-        """Write whole events, or nothing, and wait while the client reads slowly."""
+        """Write whole events (none if empty), and wait while the client reads slowly."""
         if data:
             self._count(data)
             self._is_writing = True
@@ -516,7 +518,7 @@ class Stream:
             self._heartbeat_timer.cancel()
 
     def _on_heartbeat(self) -> None:
-        """Send a heartbeat if nothing else was heard of the agent."""
+        """Send a heartbeat if the agent was silent."""
         left = self._heartbeat - (asyncio.get_running_loop().time() - self._delivery.reply.received)
         if left > _EARLY:
             self._schedule_heartbeat(left)

@@ -1,5 +1,5 @@
-"""Calls the webhooks of clients: which ones may be called, callbacks for agents in their place, delivery.
+"""Push notifications: the policy for webhooks, callbacks for agents, queue and delivery.
 
-A *subscription* is a client's webhook for a task; the agent gets a *callback* of the gateway's own instead.
-Notifications that the agent posts there wait in the *queue* until the webhook has taken them.
+A *subscription* is a client's webhook for a task; the agent gets a *callback* of the gateway instead. Notifications
+that the agent posts there wait in the *queue* until the webhook has accepted them.
 """

@@ -1,8 +1,8 @@
-"""Posts one notification to one webhook, once, and tells the result.
+"""Posts one notification to one webhook, once, and returns the result.
 
 The name of the webhook is looked up once, its addresses are checked, and one of them is dialled: the connection goes to
-that address, TLS and `Host` to the name. Nothing is taken from the environment, no redirect is followed, no connection
-is used twice, and of the answer only the head counts.
+that address, TLS and `Host` to the name. The environment is ignored, no redirect is followed, no connection is reused,
+and only the head of the answer counts.
 
 | the answer | the notification |
 |---|---|
@@ -43,7 +43,7 @@ class DeliveryRetryPolicy(msgspec.Struct, frozen=True):
     Attributes:
         attempts: Most attempts for each.
         timeout: Seconds that an attempt may take.
-        keep: Seconds for which one is worth delivering.
+        keep: Seconds after which a notification is given up.
         first_pause: Seconds after the first attempt that failed, at least; up to twice as long.
         longest_pause: Seconds, at most.
         concurrency: Deliveries at a time.
@@ -82,7 +82,7 @@ class Outcome(msgspec.Struct, frozen=True):
     """Outcome of an attempt.
 
     Attributes:
-        reason: For the log: only the origin of the URL, and nothing that the receiver wrote.
+        reason: For the log: with the origin of the URL only, and without text of the receiver.
         retry_after: Seconds that the receiver asked for before the next attempt, or None.
     """
 
@@ -189,7 +189,7 @@ class Deliverer:
             headers["X-A2A-Notification-Token"] = config.token
         shown = bool(config.credentials)
         if shown:
-            # 1.0 §4.3.1: the client has asked for it, so it comes first. Before 1.0 there may be no scheme beside it.
+            # 1.0 §4.3.1: the client's credentials come first. Before 1.0 they may have no scheme.
             headers["Authorization"] = f"{config.scheme or 'Bearer'} {config.credentials}"
         if self._signer is not None:
             signature = await self._signer.sign(
@@ -206,7 +206,7 @@ class Deliverer:
 
 
 class _CheckedNetwork(httpcore.AsyncNetworkBackend):
-    """Connects to the target's addresses that were checked a moment ago, and to nothing else."""
+    """Connects only to the addresses of the target that were just checked."""
 
     def __init__(self, policy: WebhookPolicy, target: WebhookTarget) -> None:
         self._policy = policy
@@ -251,7 +251,7 @@ def _outcome(target: WebhookTarget, answer: httpcore.Response) -> Outcome:
 async def _drain(answer: httpcore.Response) -> None:
     """Read the beginning of a body, so that its sender is not cut off in the middle of a short one."""
     size = 0
-    # httpcore declares less than it gives: closing needs the generator.
+    # httpcore declares less than it returns: closing needs the generator.
     chunks = cast("AsyncGenerator[bytes, None]", aiter(cast("AsyncIterable[bytes]", answer.stream)))
     with suppress(TimeoutError, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError):
         async with asyncio.timeout(_DRAINED), aclosing(chunks):

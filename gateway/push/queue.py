@@ -1,12 +1,12 @@
 """The durable queue of notifications: in order for each webhook, fair between tenants, retried with back-off.
 
 A notification is two notes in the store: an *entry*, which is short and is leased when it is due, and its body. Both
-are deleted when the webhook has taken it or never will, and not before. So a restart loses nothing, and a webhook may
-get one twice, under the same id.
+are deleted only when the webhook has accepted the notification, or it is given up. So a restart loses nothing, and a
+webhook may get a notification twice, under the same id.
 
-Only the oldest entry of a webhook is ever sent. The others are due when the one before is done, or much later, should
-the process that has to say so be killed. Of several gateways that share a store one leases each entry, for longer than
-an attempt takes.
+Only the oldest entry of a webhook is ever sent. The next one is due when it is done, or much later if the process that
+has to mark it due is killed. Of several gateways that share a store one leases each entry, for longer than an attempt
+takes.
 
 | an entry | then |
 |---|---|
@@ -42,28 +42,28 @@ from gateway.tasks.store import Note, Store, notes_of
 from gateway.telemetry.metrics import NO_AGENT
 
 ENTRY: Final = "outbox"
-"""The kind of the notes that are entries of the queue."""
+"""The kind of the notes that are entries of the queue; the word stays, because stores have it."""
 BODY: Final = "body"
 """The kind of their bodies; the first of all kinds, so that no page of the others ends with bodies."""
 DUPLICATE: Final = "outbox-twin"
 DUPLICATE_FOR: Final = 600
-"""Seconds for which the same body for the same webhook is the same notification, which an agent has sent twice."""
+"""Seconds within which an equal body for the same webhook counts as a duplicate."""
 MOST_WAITING: Final = 100
-"""Notifications of one webhook that wait."""
+"""Most waiting notifications of one webhook."""
 MOST_LEASED: Final = 2000
 """Entries of one tenant that wait in memory, of first attempts and of retries; others wait until their lease ends."""
 
-# Other gateways of the store may have written, or put off, something.
+# Other gateways of the store may have written or postponed entries.
 _POLL: Final = 5.0
 _STORE_AWAY: Final = 0.5
 _PAGE: Final = 100
-# How much longer a lease is than an attempt.
+# Seconds by which a lease is longer than an attempt.
 _GRACE: Final = 30.0
-# How long a gateway that is stopped ends its leases.
+# Timeout of a stopping gateway for ending its leases.
 _STOPPING: Final = 2.0
-# How long an entry that is too old stays in the store, to be found and counted.
+# Seconds for which an expired entry stays in the store, to be found and counted.
 _MARGIN: Final = 3600
-# Counting anew: all of it, and the entries alone.
+# Seconds between recounts: of everything, and of the entries alone.
 _COUNT_EVERY: Final = 3600.0
 _COUNT_ENTRIES_EVERY: Final = 30.0
 _LOG_EVERY: Final = 60.0
@@ -79,16 +79,16 @@ class Enqueued(Enum):
 
     TAKEN = "taken"
     DUPLICATE = "duplicate"
-    """The same notification is, or was shortly before, in the queue."""
+    """The same notification is in the queue, or was there recently."""
     FULL = "full"
-    """So many wait for this webhook, or for all of its tenant's, that no more are taken."""
+    """Too many notifications wait for this webhook, or for all webhooks of its tenant."""
 
 
 class QueueEntry(
     msgspec.Struct,
     frozen=True,
     omit_defaults=True,
-    # As the store has always had them.
+    # The names in existing stores.
     rename={"subscription": "hook", "failed": "tried"},
 ):
     """One notification in the queue.
@@ -116,7 +116,7 @@ class QueueEntry(
 
 
 def read_entry(value: bytes) -> QueueEntry | None:
-    """Return the entry in a note; None where this gateway cannot read it: another version's, or damaged."""
+    """Return the entry in a note; None if it is unreadable: of another version, or damaged."""
     try:
         return _decoder.decode(value)
     except msgspec.MsgspecError:
@@ -140,9 +140,9 @@ class NotificationQuota(msgspec.Struct, frozen=True):
 class NotificationUsage:
     """Counts of subscriptions and notifications in the store by tenant, so that none can fill it.
 
-    Both are counted where they are written and deleted. Nobody tells of those that expire, or that another gateway of
-    the store writes. So all are counted anew each hour, and within a minute after one was refused; the entries each
-    half minute, also for the metrics.
+    Both are counted where they are written and deleted. Expired notes, and those that another gateway writes, are not
+    reported. So all are recounted each hour, and within a minute after a refusal; the entries each half minute, also
+    for the metrics.
 
     Attributes:
         quota: Replaced when the configuration is reloaded.
@@ -180,7 +180,7 @@ class NotificationUsage:
         _change(self._bytes, tenant, change * size)
 
     async def run(self) -> None:
-        """Count the entries each half minute, and all of the store at once, each hour and after a refusal; for ever."""
+        """Count the entries each half minute, and the whole store now, each hour and after a refusal; never returns."""
         counted = -math.inf
         while True:
             with suppress(StateUnavailable):
@@ -192,7 +192,7 @@ class NotificationUsage:
             await asyncio.sleep(_COUNT_ENTRIES_EVERY)
 
     async def count(self) -> None:
-        """Count the store anew.
+        """Recount the store.
 
         Raises:
             StateUnavailable: it does not answer; the counts stay as they are.
@@ -202,7 +202,7 @@ class NotificationUsage:
         await self.count_entries()
 
     async def count_entries(self) -> None:
-        """Count the notifications in the queue anew.
+        """Recount the notifications in the queue.
 
         Raises:
             StateUnavailable: as `count`.
@@ -260,7 +260,7 @@ class FairQueue:
         return self._sending.total()
 
     def add(self, leased: Leased) -> None:
-        """Add an entry, unless so many of its tenant are here that it has to wait in the store."""
+        """Add an entry, unless its tenant has too many entries here; then it waits in the store."""
         known = self._leased.get(leased.key)
         if known is not None:
             # The lease ended here, and was taken again.
@@ -272,7 +272,7 @@ class FairQueue:
             lane.append(leased)
 
     def take(self, concurrency: int) -> Leased | None:
-        """Return the entry whose turn it is, which is being sent until it is `done`; None where none may be."""
+        """Return the next entry, which is being sent until it is `done`; None if none may be sent."""
         if self.sending >= concurrency:
             return None
         half = (concurrency + 1) // 2
@@ -355,7 +355,7 @@ class DeliveryQueue:
     # ---- In --------------------------------------------------------------------------------------------------------
 
     async def enqueue(self, subscription: Subscription, body: bytes, *, task: str, content_type: str) -> Enqueued:
-        """Keep a notification until it is delivered; it is in the store when this returns.
+        """Store a notification until it is delivered; it is in the store when this returns.
 
         Args:
             task: The client's id of the task.
@@ -371,11 +371,11 @@ class DeliveryQueue:
         tenant = subscription.owner.tenant
         if len(before) >= MOST_WAITING or not self._usage.has_room_for(tenant, len(body)):
             return Enqueued.FULL
-        # Greater than that of the one before it, also when the clock goes back.
+        # Greater than the number of the previous one, even if the clock goes back.
         moment = max(int(now * 1e9), int(before[-1][0].partition("-")[0], 16) + 1 if before else 0)
         key = f"{moment:016x}-{secrets.token_hex(16)}"
         entry = QueueEntry(subscription.key, subscription.agent, tenant, task, content_type, now, size=len(body))
-        # The body first: an entry without one would be nothing.
+        # The body first: an entry without a body would be useless.
         await store.keep(Note(BODY, key, body, tenant, until=self._expires(entry)))
         self._usage.queued(tenant, entry.size)
         if before:
@@ -384,25 +384,25 @@ class DeliveryQueue:
             await self._write(key, entry, due=now)
         mark = Note(DUPLICATE, fingerprint, key.encode("ascii"), tenant, until=math.ceil(now) + DUPLICATE_FOR)
         if await store.settle(mark) != mark.value:
-            # The same one came at the same time, and was quicker.
+            # The same notification came at the same time, and was stored first.
             await self._delete(key, entry)
             return Enqueued.DUPLICATE
         self._wake.set()
         return Enqueued.TAKEN
 
     def wake(self) -> None:
-        """Look at once for entries that are due."""
+        """Look for due entries at once."""
         self._wake.set()
 
     # ---- Out -------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Deliver until cancelled; what is leased then is due at once, for the next process that runs."""
+        """Deliver until cancelled; leased entries then become due at once, for the next process."""
         self._fair = FairQueue()
         try:
             async with asyncio.TaskGroup() as group:
                 while True:
-                    # Before looking: what comes meanwhile is looked for again.
+                    # Cleared before the look-up, so that entries that come meanwhile are found.
                     self._wake.clear()
                     has_more = await self._lease()
                     self._start(group)
@@ -438,7 +438,7 @@ class DeliveryQueue:
         latest = self._wall() + self.policy.timeout
         while (leased := self._fair.take(self.policy.concurrency)) is not None:
             if leased.until < latest:
-                # The lease might not last; the store gives the entry out again.
+                # The lease might end too early; the store leases the entry again.
                 self._fair.done(leased)
             else:
                 group.create_task(self._send(leased), name="webhook")
@@ -453,11 +453,11 @@ class DeliveryQueue:
                     await self._write(leased.key, leased.entry, due=self._wall())
 
     async def _send(self, leased: Leased) -> None:
-        # One that is cancelled is not done: its lease is to be ended.
+        # A cancelled entry is not done: its lease is ended.
         try:
             await self._attempt(leased.key, leased.entry)
         except StateUnavailable:
-            # When the lease ends it is tried again: a second time, if it was taken.
+            # It is tried again when the lease ends: a duplicate, if it was accepted.
             self._log_away()
         except Exception:  # as in `_deliver_once`; it is tried again when the lease ends
             logger.exception("delivering a notification of agent %s failed", leased.entry.agent)
@@ -485,7 +485,7 @@ class DeliveryQueue:
         elif not self._entitled(subscription):
             outcome = Outcome(DeliveryResult.REFUSED, NOT_ENTITLED)
         else:
-            # The id for receivers; the rest of the key tells when it came.
+            # The id for receivers; the rest of the key is its time.
             _, _, id_ = key.partition("-")
             delivery = WebhookDelivery(id_, subscription.config, entry.task, entry.content_type, body, tried.failed)
             outcome = await self._deliver_once(delivery, entry)
@@ -525,7 +525,7 @@ class DeliveryQueue:
         """Delete an entry, and make the next one of its webhook due.
 
         Args:
-            outcome: The one that is counted; None where nobody waits for it.
+            outcome: The outcome that is counted; None if it is not counted.
         """
         await self._delete(key, entry)
         while following := await self._store.group(ENTRY, entry.subscription, 1):
@@ -545,14 +545,14 @@ class DeliveryQueue:
             )  # fmt: skip
 
     async def _discard(self, key: str) -> None:
-        """Delete an entry that cannot be read; those behind it are due later by themselves."""
+        """Delete an unreadable entry; later entries of its webhook become due by themselves."""
         logger.error("a notification is given up: its entry in the store cannot be read")
         await self._store.drop(ENTRY, key)
         await self._store.drop(BODY, key)
         self._count(NO_AGENT, DeliveryResult.DEAD.value)
 
     async def _put_behind(self, key: str, entry: QueueEntry) -> None:
-        """Let an entry wait behind an older one of its webhook."""
+        """Postpone an entry behind an older one of its webhook."""
         later = self._wall() + self.policy.longest_pause + self.policy.timeout + _GRACE
         await self._write(key, entry, due=later)
         # The older one may be done by now, and its process did not see this one.

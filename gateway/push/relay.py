@@ -1,7 +1,7 @@
 """`push.mode: relay`: registration of webhooks, and the callbacks that agents post notifications to.
 
-A client sets a push configuration, or brings one in a send. The gateway registers a *subscription*, and the agent is
-given a callback of the gateway's own in place of the webhook. When the agent has agreed, the subscription is confirmed,
+A client sets a push configuration, or includes one in a send. The gateway registers a *subscription*, and the agent
+gets a callback of the gateway instead of the webhook. When the agent has accepted it, the subscription is confirmed,
 and bound to the task that a send has begun; otherwise it is released. Notifications that the agent posts to the
 callback are checked, translated into the client's generation, and queued.
 
@@ -9,11 +9,11 @@ callback are checked, translated into the client's generation, and queued.
 |---|---|
 | at no subscription's path, or without its token: the two look alike | 404 |
 | longer than a notification may be | 413 |
-| no notification, or one that the client's generation cannot express | 400 |
-| of another task, or of one that is another's | 403 |
+| not a notification, or one that the client's version cannot express | 400 |
+| of another task, or of a task of another owner | 403 |
 | for an owner that may not call the agent any more | 403 |
 | while the store does not answer, or too many wait for the webhook | 503 |
-| taken, or received before | 200 |
+| accepted, or a duplicate | 200 |
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from gateway.tasks.store import LONGEST_ID, Owner, Store
 from gateway.telemetry.audit_log import AuditEvent
 
 PATH: Final = "/-/push/"
-"""Where callbacks are, below the public URL; the callback's id follows."""
+"""The path of callbacks below the public URL; the callback's id follows."""
 MOST_BODY: Final = 1024 * 1024
 """Bytes of a notification, by default."""
 
@@ -60,7 +60,7 @@ class Registered(NamedTuple):
     """The subscription for a client's configuration.
 
     Attributes:
-        key: Names the subscription; calls nobody's callback.
+        key: The key of the subscription; it does not reveal the callback.
         config: The configuration for the agent, in the hub's words.
     """
 
@@ -69,13 +69,13 @@ class Registered(NamedTuple):
 
 
 class PushRelay:
-    """Registers webhooks, and takes notifications for them.
+    """Registers webhooks, and receives notifications for them.
 
     Args:
         public_url: The URL at which agents reach the gateway.
         entitled: Returns whether the owner of a subscription may still call its agent.
-        observe: Called with the subscription and the content of a notification before it is forwarded: records whose
-            the task is, and returns whether it is the subscription's owner's.
+        observe: Called with the subscription and the content of a notification before it is forwarded: records the
+            owner of the task, and returns whether it is the subscription's owner.
         count: As that of `DeliveryQueue`; told `refused` of notifications that are not taken.
         audit: Called for each refused notification (of another owner, or without a token), with the reason.
         wall: Unix seconds.
@@ -83,7 +83,7 @@ class PushRelay:
     Attributes:
         policy: Webhooks that may be called; replaced when the configuration is reloaded, as the two that follow.
         max_per_task: Most webhooks of one task.
-        linger: Seconds for which a subscription is kept when its task has ended: longer than a notification may wait.
+        linger: Seconds for which a subscription is kept after its task has ended: longer than a notification may wait.
         max_body: Most bytes of a notification.
     """
 
@@ -144,11 +144,11 @@ class PushRelay:
 
         Raises:
             PushDenied: the webhook may not be called, or the task or the tenant has as many as it may have.
-            BadParams: it is no configuration.
+            BadParams: it is not a configuration.
             StateUnavailable: it could not be kept.
         """
         read_config = push_config.read(config)
-        # Agents call a configuration without an id as they like; most give it the id of its task.
+        # Agents choose the id of a configuration without one; most use the id of its task.
         client_config = replace(read_config, task_id=task_id or "", id=read_config.id or task_id or "")
         target = self.policy.refuse_url(client_config.url)
         ours = urlsplit(self._prefix)
@@ -176,7 +176,7 @@ class PushRelay:
             until=now + PENDING,
         )
         await self._add(subscription)
-        # Agents show the token as one or the other: 1.0 demands the credentials, SDKs send the token header.
+        # Agents send the token in one of two ways: 1.0 demands the credentials, SDKs send the token header.
         agent_config = PushConfig(
             url=self._prefix + callback_id,
             id=client_config.id,
@@ -188,7 +188,7 @@ class PushRelay:
         return Registered(subscription.key, push_config.write(agent_config))
 
     async def bind(self, key: str, task_id: str) -> None:
-        """Confirm a subscription: the agent has taken the send that brought it, and given the task this id.
+        """Confirm a subscription: the agent has accepted the send with it, and given the task this id.
 
         Raises:
             StateUnavailable: it could not be kept.
@@ -198,9 +198,9 @@ class PushRelay:
             await self._subscriptions.confirm(subscription, int(self._wall()), task_id=task_id)
 
     async def release(self, key: str) -> None:
-        """Drop a subscription: the agent has refused the call that brought it, or made no task of it.
+        """Drop a subscription: the agent has refused its call, or answered it without a task.
 
-        One that the agent has posted to meanwhile stays: it has agreed, even if its answer reached nobody.
+        A subscription with a notification of the agent stays: the agent has accepted it, even if its answer was lost.
 
         Raises:
             StateUnavailable: it could not be dropped.
@@ -212,7 +212,7 @@ class PushRelay:
     async def restore(
         self, config: Tree, owner: Owner, scope: str, *, task: str = "", by_principal: bool = True
     ) -> Tree | None:
-        """Return the client's own configuration for one in an agent's answer; None for one that is another's.
+        """Return the client's own configuration for one in an agent's answer; None if it belongs to another owner.
 
         Args:
             config: In the hub's words; ids with the owner's context prefix, or without.
@@ -234,13 +234,13 @@ class PushRelay:
         if config_id == found.config.id.removeprefix(found.context_prefix):
             config_id = ""
         if config_id or not (found.confirmed and found.task):
-            # By its first answer the agent agrees, and names the configuration.
+            # With its first answer the agent accepts and names the configuration.
             named = found.task or task or task_id
             found = await self._subscriptions.confirm(found, int(self._wall()), id=config_id, task_id=named)
         return push_config.write(found.config)
 
     async def forget(self, scope: str, task_id: str, config_id: str) -> None:
-        """Drop a configuration that the agent has deleted, and with it all notifications that wait for it.
+        """Drop a configuration that the agent has deleted, with all its waiting notifications.
 
         Raises:
             StateUnavailable: it could not be dropped.
@@ -253,7 +253,7 @@ class PushRelay:
         """Write a new subscription.
 
         Raises:
-            PushDenied: there are as many as there may be.
+            PushDenied: the quota is used up.
         """
         tenant = subscription.owner.tenant
         if not self._usage.has_room(tenant):
@@ -263,14 +263,14 @@ class PushRelay:
         if not subscription.task:
             return
         try:
-            # Once more, now that it is written: of several at the same time, each is counted by those behind it.
+            # Checked again after the write, which counts subscriptions that were written at the same time.
             await self._refuse_many(subscription.scope, subscription.config)
         except Fault:
             await self._subscriptions.drop(subscription.key, tenant)
             raise
 
     async def _refuse_many(self, scope: str, config: PushConfig) -> None:
-        # One replaces another of the same id.
+        # A new configuration replaces one with the same id.
         there = await self._subscriptions.of(scope, config.task_id)
         if sum(not each.is_called(config.id) for each in there) >= self.max_per_task:
             raise PushDenied(f"a task must not have more than {self.max_per_task} push configurations")
@@ -278,14 +278,14 @@ class PushRelay:
     # ---- The callback ----------------------------------------------------------------------------------------------
 
     async def authenticate(self, callback_id: str, headers: Mapping[bytes, bytes]) -> Subscription | None:
-        """Return the subscription of a callback, before anything of a body is read; None for 404.
+        """Return the subscription of a callback, before its body is read; None for 404.
 
         Args:
             callback_id: The last segment of the path, as it came.
             headers: By name, in lower case.
 
         Raises:
-            StateUnavailable: nobody knows it.
+            StateUnavailable: the store cannot be read.
         """
         subscription = await self._find(callback_id)
         if subscription is None or _is_authentic(subscription, headers):
@@ -313,7 +313,7 @@ class PushRelay:
             self._audit(AuditEvent.NOTIFICATION_REFUSED, subscription, "it is of another task")
             return self._refuse(subscription, 403, "it is of another task")
         if not subscription.confirmed:
-            # It came before the agent's own answer, which may have been lost, too.
+            # It came before the agent's answer, which may also be lost.
             subscription = await self._subscriptions.confirm(subscription, int(self._wall()), task_id=task_id)
         try:
             shown = await self._translated(subscription, body)
@@ -331,7 +331,7 @@ class PushRelay:
     async def challenge(self, callback_id: str, query: str) -> bytes | None:
         """Return the answer to a GET that asks whether a callback exists; None for 404.
 
-        Agents of 0.1 send a `validationToken` before they agree to a webhook, and want it back.
+        Agents of 0.1 send a `validationToken` before they accept a webhook, and expect it in the answer.
 
         Args:
             query: Raw, without the question mark.
@@ -350,10 +350,10 @@ class PushRelay:
         return None if _ID.fullmatch(callback_id) is None else await self._subscriptions.find(digest(callback_id))
 
     async def _translated(self, subscription: Subscription, body: bytes) -> bytes | None:
-        """Return the notification in the client's generation; None where that has none for it.
+        """Return the notification in the client's version; None if that version cannot express it.
 
         Raises:
-            UpstreamProtocol: it is not what its generation says.
+            UpstreamProtocol: it breaks the rules of its version.
         """
         prefix = subscription.context_prefix
         if prefix:
@@ -388,15 +388,15 @@ class PushRelay:
 
 
 def _is_authentic(subscription: Subscription, headers: Mapping[bytes, bytes]) -> bool:
-    """Return whether a request shows the token that the agent was given, in either place where it may stand."""
+    """Return whether a request has the token of the agent, in either of its places."""
     token = headers.get(b"x-a2a-notification-token")
     scheme, _, credentials = headers.get(b"authorization", b"").partition(b" ")
     shown = [] if token is None else [token]
     if scheme.lower() == b"bearer" and credentials:
         shown.append(credentials.strip())
-    # All of them are compared, and by their hashes: the time that it takes tells nothing of the token.
+    # All of them are compared, by their hashes, so that the time does not reveal the token.
     matches = [hmac.compare_digest(digest(each.decode("latin-1")), subscription.proof) for each in shown]
     if any(matches):
         return True
-    # Agents of 0.1 sign with keys of their own, and do not show the token: they prove themselves by the path alone.
+    # Agents of 0.1 sign with keys of their own, and do not send the token: only the path authenticates them.
     return subscription.asked is Version.V0_1 and token is None

@@ -29,7 +29,7 @@ class PushSettings:
     """The settings of push notifications.
 
     Attributes:
-        mode: `relay`: the gateway calls webhooks; `passthrough`: agents do; `none`: nobody does.
+        mode: `relay`: the gateway calls webhooks; `passthrough`: agents call them; `none`: they are refused.
         allow: Webhooks that may be named; empty for any public one.
         block_private: Whether those in `allow` must be https at a public address all the same.
         max_per_task: Most webhooks of one task, with `relay`; 1 to 100.
@@ -140,11 +140,11 @@ class PushService:
 
     @property
     def key_expires(self) -> float | None:
-        """Return when the last key for notifications stops signing, in Unix seconds; None where none has signed."""
+        """Return when the last key for notifications stops signing, in Unix seconds; None if no key has signed."""
         return None if self._signer is None else self._signer.ring.expires
 
     def samples(self, agents: Collection[str]) -> Iterable[Sample]:
-        """Yield the metrics of the queue; nothing where agents call webhooks themselves.
+        """Yield the metrics of the queue; none if agents call webhooks themselves.
 
         Args:
             agents: Those of the configuration. Notifications of others count as those of `-`.
@@ -168,7 +168,7 @@ class PushService:
         )
 
     async def jwks(self) -> Tree | None:
-        """Return the key set by which receivers verify notifications; None where nothing is signed.
+        """Return the key set by which receivers verify notifications; None if they are not signed.
 
         Raises:
             StateUnavailable: the store does not answer.
@@ -176,7 +176,7 @@ class PushService:
         return None if self._signer is None else await self._signer.jwks()
 
     def close(self) -> None:
-        """Let go of the resolver's threads; `run` has ended before."""
+        """Release the resolver's threads; `run` has ended before."""
         self._resolver.close()
 
     def _audited(self, event: AuditEvent, subscription: Subscription, why: str) -> None:

@@ -52,7 +52,7 @@ class Signer:
 
         Args:
             audience: The origin of the webhook.
-            id: `jti`, which no other signature has.
+            id: `jti`, unique for each signature.
 
         Raises:
             StateUnavailable: as `KeyRing.published`.

@@ -1,13 +1,13 @@
-"""Decides which webhooks may be called: the rules for their URLs, and for the addresses that these lead to.
+"""The policy for webhooks: rules for their URLs, and for the addresses of their hosts.
 
 A client has the gateway, or an agent behind it, call a URL of its choice from within the operator's network. So a
-webhook is https, at the default of any public address; where patterns are listed, one of those; and plain http or a
-private address only where a pattern lists it and private networks are not blocked (safety B3).
+webhook is https at any public address by default. If patterns are listed, it has to match one. Plain http or a private
+address needs a pattern that lists it, and private networks that are not blocked (safety B3).
 
 URL and addresses are checked when a webhook is set, and again for each delivery. The second check is of the addresses
-that are then dialled (`delivery.py`), so that a name which leads elsewhere by then gains nothing (DNS rebinding).
+that are then dialled (`delivery.py`), which prevents DNS rebinding.
 
-A refusal names the rule, and tells nothing of the network: neither the addresses of a name nor whether it exists.
+A refusal names the rule, and reveals nothing of the network: neither the addresses of a name nor whether it exists.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _LONGEST_HOST: Final = 253
 _MOST_ADDRESSES: Final = 32
 _LARGEST_PORT: Final = 65535
 
-# RFC 3986 Appendix B, for the two schemes, without anything that two parsers could split in two ways.
+# RFC 3986 Appendix B, for the two schemes, without parts that two parsers could split differently.
 _URL = re.compile(r"(?i:(https?))://([^/?#]*)(/[^?#]*)?(\?[^#]*)?")
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@%]+)(?::([0-9]{1,5}))?")
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
@@ -40,30 +40,30 @@ _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _DEFAULT_PORTS: Final = {"https": 443, "http": 80}
 
-# The same for a name that does not exist and for an internal one: the difference would tell of the operator's names.
+# The same for a missing name and an internal one: the difference would reveal the operator's names.
 _NOWHERE: Final = "the host of a webhook must have public addresses, and no others"
 
-# Where clouds answer their own machines with credentials, beside the link-local ones; the first is no private address.
+# Metadata addresses of clouds that are not link-local; the first is not a private address.
 _METADATA = frozenset({
     IPv4Address("168.63.129.16"), IPv4Address("169.254.169.254"), IPv4Address("100.100.100.200"),
     IPv4Address("192.0.0.192"), IPv6Address("fd00:ec2::254"), IPv6Address("fd20:ce::254"),
 })  # fmt: skip
 # Carrier-grade NAT (RFC 6598), and the relays of 6to4 (RFC 7526).
 _SHARED_V4 = (IPv4Network("100.64.0.0/10"), IPv4Network("192.88.99.0/24"))
-# Only what IANA has given out as global unicast, so that what is reserved today is no surprise tomorrow.
+# Only addresses that IANA has assigned as global unicast, so that reserved ones stay refused.
 _GLOBAL_V6 = IPv6Network("2000::/3")
-# Teredo and 6to4, from which nobody serves, and documentation (RFC 9637): some interpreters take them for global.
+# Teredo and 6to4, which no server uses, and documentation (RFC 9637): some Python versions treat them as global.
 _NOT_GLOBAL_V6 = (IPv6Network("2001::/32"), IPv6Network("2002::/16"), IPv6Network("3fff::/20"))
 _THIS_NETWORK = IPv4Network("0.0.0.0/8")
 _NAT64 = IPv6Network("64:ff9b::/96")
 _ISATAP = frozenset({0x00005EFE, 0x02005EFE})
 
 LOOKUP_TIMEOUT: Final = 2.0
-"""Seconds that a look-up may take, the wait for a thread included."""
+"""Timeout of a look-up in seconds, including the wait for a thread."""
 _LOOKUP_THREADS: Final = 8
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
-"""Returns the addresses of a host; raises OSError where there are none, or not in time."""
+"""Returns the addresses of a host; raises OSError if there are none, or not in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def _parts(url: str) -> tuple[str, str, str, str]:
     """Return scheme, authority, path, and query with its question mark, of a URL that all parsers split alike.
 
     Raises:
-        PushDenied: it is no such URL.
+        PushDenied: it is not such a URL.
     """
     if len(url) > LONGEST_URL:
         raise PushDenied(f"the URL of a webhook must not be longer than {LONGEST_URL} characters")
@@ -187,7 +187,7 @@ def _place(authority: str, scheme: str) -> tuple[str, int]:
     """Return host and port of an authority without a user.
 
     Raises:
-        PushDenied: they are none.
+        PushDenied: they are invalid.
     """
     parts = _AUTHORITY.fullmatch(authority)
     if parts is None:
@@ -202,7 +202,7 @@ def _host(text: str) -> str:
     """Return a host in the one spelling in which it is compared, resolved and sent.
 
     Raises:
-        PushDenied: it is none, or one that parsers read differently.
+        PushDenied: it is invalid, or parsers read it differently.
     """
     if text.startswith("["):
         address = ip_of(text[1:-1])
@@ -215,7 +215,7 @@ def _host(text: str) -> str:
         raise PushDenied("the host of a webhook must not end in a dot")
     if not text.isascii():
         try:
-            # No mapping of look-alikes: what is no name by the letter of IDNA 2008 is refused.
+            # No mapping of similar characters: a name that is invalid by strict IDNA 2008 is refused.
             text = idna.encode(text, strict=True, std3_rules=True).decode("ascii")
         except idna.IDNAError as error:
             raise PushDenied("the host of a webhook is no name") from error
@@ -231,7 +231,7 @@ def _host(text: str) -> str:
 
 
 def _climbs(path: str) -> bool:
-    """Return whether a path has a dot segment for any parser, however often that one decodes it."""
+    """Return whether a path has a dot segment for any parser, after any number of decodings."""
     for _ in range(3):
         if any(segment.partition(";")[0] in (".", "..") for segment in re.split(r"[/\\]", path)):
             return True
@@ -246,7 +246,7 @@ def _climbs(path: str) -> bool:
 
 
 def is_public(address: Address) -> bool:
-    """Return whether an address is one of the Internet's, however it is written."""
+    """Return whether an address is a public one, in any notation."""
     if address in _METADATA or address.is_multicast:
         return False
     if isinstance(address, IPv4Address):
@@ -261,7 +261,7 @@ def is_public(address: Address) -> bool:
 def is_dialable(address: Address) -> bool:
     """Return whether an address may be called that an operator has listed: a public one, or a machine of its network.
 
-    Link-local ones are refused, for there clouds hand out credentials, and those that are not a single machine.
+    Refused are link-local addresses, where clouds serve credentials, and addresses that are not a single machine.
     """
     if address in _METADATA or address.is_multicast or address.is_link_local or address.is_unspecified:
         return False
@@ -274,7 +274,7 @@ def is_dialable(address: Address) -> bool:
 
 
 def _embedded(address: IPv6Address) -> IPv4Address | None:
-    """Return the IPv4 address within an IPv6 one, which something on the way may unpack (NAT64, ISATAP), or None."""
+    """Return the IPv4 address within an IPv6 one, which a router may unpack (NAT64, ISATAP), or None."""
     number = int(address)
     if _is_translated(address) or (number >> 32) & 0xFFFFFFFF in _ISATAP:
         return IPv4Address(number & 0xFFFFFFFF)
@@ -286,7 +286,7 @@ def _is_translated(address: IPv6Address) -> bool:
 
 
 class Resolver:
-    """Looks names up in threads of its own: a name that nobody answers for holds its thread for half a minute.
+    """Looks names up in its own threads: an unanswered look-up blocks its thread for half a minute.
 
     Args:
         look_up: As `socket.getaddrinfo`; blocks.
@@ -318,5 +318,5 @@ class Resolver:
         return tuple(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
     def close(self) -> None:
-        """Let go of the threads, without waiting for those that still look something up."""
+        """Release the threads, without waiting for pending look-ups."""
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,10 +1,10 @@
 """Subscriptions: the push configurations whose webhooks the gateway calls itself.
 
-An agent is given a callback of the gateway's own: a path that nobody can guess, and a token to show there. Only the
-hashes of the two are kept, so that a copy of the store calls nobody's callback. The client's own token and credentials
-are kept as they are, for they are sent to its webhook.
+An agent gets a callback of the gateway: an unguessable path, and a token. Only the hashes of the two are stored, so
+that a copy of the store does not allow calls of callbacks. The client's own token and credentials are stored in plain
+text, because they are sent to its webhook.
 
-A subscription is *pending* until the agent has agreed to it, and then *confirmed*; one that is never confirmed expires
+A subscription is *pending* until the agent has accepted it, and then *confirmed*; one that is never confirmed expires
 within a day. Once its task has ended, it is kept for late notifications, and no longer.
 """
 
@@ -26,16 +26,16 @@ PENDING: Final = 86_400
 CONFIRMED: Final = 90 * 86_400
 """Seconds for which a confirmed one is kept after its last notification."""
 ENDED: Final = 2 * 86_400
-"""Seconds for which one is kept after its task has ended: as long as anything may be on its way."""
+"""Seconds for which one is kept after its task has ended: as long as a notification may be on its way."""
 MOST: Final = 1000
-"""Subscriptions of one task that are ever read: more than one may have, for some may be pending."""
+"""Most subscriptions of one task that are read; more than the quota, because some may be pending."""
 
 
 class Subscription(
     msgspec.Struct,
     frozen=True,
     omit_defaults=True,
-    # As the store has always had them.
+    # The names in existing stores.
     rename={"context_prefix": "mark", "task_name": "name", "confirmed": "settled", "ended": "over"},
 ):
     """One webhook of one client.
@@ -92,17 +92,17 @@ class Subscription(
         return config_id == (self.config.id or self.task)
 
     def __repr__(self) -> str:
-        """Leave out everything by which somebody could be called."""
+        """Leave out all members that allow a call of the callback or the webhook."""
         return f"Subscription(scope={self.scope!r}, task={self.task!r}, config={self.config.id!r})"
 
 
 def digest(secret: str) -> str:
-    """Return the hash that a secret is known by: it has 256 bits, so that no salt is needed."""
+    """Return the hash of a secret: the secret has 256 bits, so no salt is needed."""
     return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
 
 
 class SubscriptionUnreadable(StateUnavailable):
-    """The store has a subscription that this gateway cannot read: another version's, or damaged."""
+    """The store has a subscription that this gateway cannot read: of another version, or damaged."""
 
 
 class Subscriptions:
@@ -142,7 +142,7 @@ class Subscriptions:
             await self.write(subscription)
 
     async def confirm(self, subscription: Subscription, now: int, **changes: str) -> Subscription:
-        """Write down that the agent has agreed, and drop the subscription that this one replaces.
+        """Record that the agent has accepted it, and drop the subscription that it replaces.
 
         The agent may name any task, so another tenant's subscription is never dropped.
 

@@ -38,8 +38,8 @@ class WebhookPattern:
             scheme: In lower case.
             host: As a URL has it, without brackets; in any case, with or without a dot at its end.
             port: The one that is dialled, also where the URL has none.
-            path: As the URL has it, without its query. With dot segments or escaped slashes nobody knows where it
-                leads: a pattern with a path is not matched by it.
+            path: As the URL has it, without its query. A path with dot segments or escaped slashes is ambiguous and
+                matches no pattern with a path.
         """
         host = _canonical_host(host)
         if scheme != self.scheme or self.port not in (None, port):

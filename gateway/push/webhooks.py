@@ -1,8 +1,8 @@
-"""Checks the webhooks that a call brings, and with `push.mode: relay` registers them.
+"""Checks the webhooks of a call, and with `push.mode: relay` registers them.
 
-The agent is then given a callback of the gateway's own in place of the webhook, and the client gets its own webhook
-back in the agent's answers (`push/relay.py`). A configuration stands within a call, so such calls are translated, also
-between two that speak one dialect.
+The agent then gets a callback of the gateway instead of the webhook, and the client sees its own webhook in the agent's
+answers (`push/relay.py`). A configuration is part of a call, so such calls are translated even between two sides of one
+dialect.
 """
 
 from collections.abc import Iterable
@@ -46,13 +46,13 @@ class Webhooks:
             await self._policy.refuse_address(self._policy.refuse_url(webhook.url))
 
     def of(self, call: Call, named: ReferencedIds, ownership: Ownership | None) -> "CallWebhooks | None":
-        """Return the handling of a call's push configurations; None where there is nothing to do.
+        """Return the handling of a call's push configurations; None if it needs none.
 
         Args:
             named: The ids and webhooks that the call names.
 
         Raises:
-            BadParams: a push configuration has a token and no URL, so that nothing would replace it.
+            BadParams: a push configuration has a token and no URL, so that it would not be replaced.
         """
         if self._relay is None or ownership is None:
             return None
@@ -67,7 +67,7 @@ class CallWebhooks:
     """The push configurations of one call.
 
     Attributes:
-        config: The configuration for the agent in place of the client's, in the hub's words, or None.
+        config: The configuration for the agent that replaces the client's, in the form of the hub, or None.
     """
 
     def __init__(self, relay: PushRelay, ownership: Ownership, call: Call, webhooks: tuple[Webhook, ...]) -> None:
@@ -82,7 +82,7 @@ class CallWebhooks:
         self._config_id = ""
 
     async def register(self, call: Call, theirs: Dialect, alias: Alias | None) -> None:
-        """Register the configuration that a call brings.
+        """Register the configuration of a call.
 
         Args:
             theirs: The dialect in which the agent is asked.
@@ -90,7 +90,7 @@ class CallWebhooks:
 
         Raises:
             TaskNotFound: it is for a task that is not the caller's.
-            PushDenied: the call has a push configuration beside the one that is registered.
+            PushDenied: the call has a second push configuration.
             PushDenied, BadParams, StateUnavailable: as `PushRelay.register`.
         """
         try:
@@ -98,7 +98,7 @@ class CallWebhooks:
         except Misfit as misfit:
             raise BadParams(str(misfit), field=misfit.field) from misfit
         config = push_config.in_call(call.operation, params)
-        # One that would reach the agent as the client wrote it, as only one is replaced.
+        # It would reach the agent unchanged, because only one is replaced.
         urls = tuple(hook.url for hook in self._webhooks)
         if urls and (config is None or urls != (config.get("url") or "",)):
             raise PushDenied("a push configuration must stand once, in the place that this version of A2A has for it")
@@ -135,7 +135,7 @@ class CallWebhooks:
             StateUnavailable: the ledger does not answer.
         """
         if theirs.version is not Version.V0_1:
-            # Agents of later generations name what they begin, and what they have begun has an alias.
+            # Agents of later versions name the tasks that they begin, which then have an alias.
             return None
         names = [name, await self._ownership.load_prefix() + name]
         owned = await self._ownership.check_list([(each, "", "") for each in names])
@@ -163,7 +163,7 @@ class CallWebhooks:
             result: Without context prefixes.
 
         Raises:
-            TaskNotFound: the client asked for one, and that is another's.
+            TaskNotFound: the client asked for one configuration, which belongs to another owner.
             StateUnavailable: the ledger does not answer.
         """
         operation, ownership = self._operation, self._ownership
@@ -198,7 +198,7 @@ class CallWebhooks:
             await self.end()
 
     async def end(self) -> None:
-        """Drop the subscription, as the agent has not agreed.
+        """Drop the subscription, because the agent has not accepted it.
 
         Raises:
             StateUnavailable: it expires later.

@@ -15,7 +15,7 @@ from gateway.routing.token_claim import claim_values, typed
 Condition = tuple[object, ...]
 
 HOST = re.compile(r"(?=.{0,253}$)(?:[a-z0-9_-]+(?:\.[a-z0-9_-]+)*)?|\[[0-9a-f:.]{2,45}\]")
-"""A host that a request may name, in lower case and without a port; the card of `*.example.com` repeats it."""
+"""A valid host of a request, in lower case and without a port; the card of `*.example.com` repeats it."""
 _AUTHORITY = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{0,5})?")
 
 
@@ -27,12 +27,12 @@ class Endpoint:
         path: Empty over gRPC, which has none.
         tenants: Values of the A2A `tenant` here that are in the configuration.
         tenanted: Whether a path segment behind the endpoint is read as a tenant.
-        named: Whether the names of agents replace their paths, as over gRPC. A tenant that is no name then finds no
-            agent, as an unknown path does.
-        skills: The skills that rules ask for, None for the one in the path; empty where no skill picks an agent.
+        named: Whether the names of agents replace their paths, as over gRPC. A tenant that is not a name then finds no
+            agent, like an unknown path.
+        skills: The skills that rules require, None for the one in the path; empty if no skill selects an agent.
         by_agent: The rules of each agent, where skills pick them.
-        behind_credential: By the tenant that they ask for, or None: of the public agents that a key or claim picks here
-            a rule each, of two agents at most.
+        behind_credential: One rule for each public agent that a key or claim selects here, by the required tenant or
+            None; two agents at most.
     """
 
     host: str | None
@@ -120,7 +120,7 @@ class Endpoint:
         if not satisfied:
             return None, ()
         top = max(satisfied, key=lambda rule: len(rule.conditions))
-        # Two agents that ask for the same contend; only over gRPC can there be such.
+        # Two agents with the same conditions conflict; that is possible over gRPC only.
         contenders = tuple(
             rule
             for rule in satisfied
@@ -134,7 +134,7 @@ class Endpoint:
 def _behind_credential(
     rules: Sequence[Rule], agents: Mapping[str, AgentRules]
 ) -> Mapping[str | None, tuple[Rule, ...]]:
-    """Return `Endpoint.behind_credential`; two agents suffice, because only one alone has its card there."""
+    """Return `Endpoint.behind_credential`; two agents suffice, because a card is shown only for a single agent."""
     found: dict[str | None, dict[str, Rule]] = {}
     for rule in rules:
         kinds = {condition[0] for condition in rule.conditions}
@@ -152,7 +152,7 @@ def unmet(rule: Rule, request: RoutingInput, *, skills: bool = True) -> Conditio
     `("tenant", None)` means that no tenant is named.
 
     Args:
-        skills: Whether the agent has to be the best for the skills that the rule asks for.
+        skills: Whether to check the skills of the rule.
     """
     if rule.untenanted and request.tenant is not None:
         return ("tenant", None)
@@ -212,12 +212,12 @@ def explain_conflict(contenders: Sequence[Rule]) -> str:
     """Return the two sources that pick two agents, in words for the caller; no agent is named.
 
     Args:
-        contenders: The rules that hold, as `Endpoint.select` gives them: the first asks for most.
+        contenders: The rules that hold, as `Endpoint.select` returns them: the first has the most conditions.
     """
     first, *others = contenders
     rival = max((rule for rule in others if rule.agent != first.agent), key=lambda rule: len(rule.conditions))
     pair = (_sources(first.conditions - rival.conditions), _sources(rival.conditions - first.conditions))
-    # The credential first: which rule comes first is chance.
+    # The credential first, because the order of the rules is arbitrary.
     one, other = sorted(pair, key=lambda words: (words.startswith(_TENANT), words))
     if not one or not other:
         return "the request names two agents that only their paths tell apart, and gRPC has no paths"

@@ -1,7 +1,7 @@
-"""Explains where a request would go, without sending it: for the command line, the admin port and `tests:` in the file.
+"""Explains the route of a request without sending it: for the command line, the admin port and `tests:` in the file.
 
-A question takes the steps that traffic takes: the same parser reads the path, the same table applies the rules. If gRPC
-is served, the path of a gRPC method (`/lf.a2a.v1.A2AService/SendMessage`) is asked as a gRPC client would.
+An inquiry takes the same steps as traffic: the same parser reads the path, the same table applies the rules. If gRPC is
+served, the path of a gRPC method (`/lf.a2a.v1.A2AService/SendMessage`) is resolved as for a gRPC client.
 """
 
 from collections.abc import Callable, Collection
@@ -34,7 +34,7 @@ from gateway.routing.table import Table
 
 
 class Inquiry(msgspec.Struct, forbid_unknown_fields=True):
-    """A question of an operator.
+    """An inquiry of an operator.
 
     Attributes:
         path: As a client sends it; over gRPC that of a method.
@@ -57,7 +57,7 @@ class Inquiry(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request as far as routing looks at it.
+    """The parts of a request that routing uses.
 
     Attributes:
         path: As in a request, the public prefix in front; its query may name the tenant too. For gRPC that of a method,
@@ -76,7 +76,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class RouteAnswer:
-    """The answer to a question.
+    """The answer to an inquiry.
 
     Attributes:
         operation: The operation that the path names in HTTP+JSON or gRPC; None for JSON-RPC.
@@ -98,7 +98,7 @@ def ask(
     everything: bool = False,
     ranking: Ranking = NO_RANKING,
 ) -> RouteAnswer:
-    """Resolve a question, every candidate explained.
+    """Resolve an inquiry, with every candidate explained.
 
     Args:
         prefix: Segments of the public path, which a request carries in front of everything.
@@ -138,7 +138,7 @@ def ask(
         below = "/" + "/".join(prefix)
         verdict = _refused(verdict, verdict.fault, f"is below {below}, and the path is not")
     if endpoint is not None and rest is None:
-        # The endpoint is here, but this path names nothing of it: to every caller as if there were none.
+        # The endpoint exists, but not this path below it: every caller gets the answer of a missing endpoint.
         fault = table.resolve(None, request).fault
         why = "is here, but what follows in the path names nothing of A2A"
         verdict = _refused(verdict, fault, why, frozenset(endpoint.rules))
@@ -201,10 +201,10 @@ def _rest(method: str, path: tuple[str, ...], endpoint: Endpoint) -> PathCall | 
 
 
 def _tenant(*places: str | None) -> str | None:
-    """Return the tenant that all places agree on.
+    """Return the tenant on which all places agree.
 
     Raises:
-        BadParams: Two of them differ, or one is no tenant.
+        BadParams: Two of them differ, or one is not a tenant.
     """
     tenant = agreed("tenant", *places)
     if tenant is not None and not is_tenant(tenant):
@@ -233,7 +233,7 @@ def explain(
         grpc: The request comes over gRPC.
         ranking: The agents that have a skill; `request` has the best ones.
     """
-    # Operators alone ask for this, so rules that a caller may not know are named too.
+    # Only operators see this, so rules that the caller must not know are named too.
     verdict = (table.decide_card if card else table.decide)(endpoint, request)
     beside: tuple[Candidate, ...] = ()
     if everything:

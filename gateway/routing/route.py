@@ -13,7 +13,7 @@ from gateway.routing.token_claim import claim_values, roles, scopes, typed
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """All that is named must be there; a caller without a token has no scope and no role.
+    """All of them are required; a caller without a token has no scope and no role.
 
     Attributes:
         claims: Paths of claims, each with the value that it must have or hold.
@@ -24,7 +24,7 @@ class Requirement:
     claims: tuple[tuple[str, str | bool | int], ...] = ()
 
     def lacking(self, principal: Principal) -> tuple[str, ...]:
-        """Return what the caller lacks, each in words for operators; empty where it lacks nothing."""
+        """Return the missing requirements of the caller, in words for operators; empty if it meets all of them."""
         claims = principal.claims
         held, played = scopes(claims), roles(claims)
         return (
@@ -40,7 +40,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in the configuration something is written.
+    """A place in the configuration.
 
     Attributes:
         file: The name of the file, or `(…)` for a configuration that the program wrote itself: its lines are not cited,
@@ -73,7 +73,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One agent behind one backend: what a request ends at.
+    """One agent behind one backend: the destination of a request.
 
     Attributes:
         agent: The agent's name in the file.
@@ -106,7 +106,7 @@ def read_backend_key(key: str) -> tuple[str, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class GrpcAddress:
-    """The address by which gRPC clients, which have no paths, reach what a rule matches.
+    """The address by which gRPC clients, which have no paths, reach the agent of a rule.
 
     Attributes:
         tenant: The value of `tenant` (1.0) or `scope` (the scoped service of 0.3); None for none.
@@ -116,7 +116,7 @@ class GrpcAddress:
 
 
 SKILL = "{skill}"
-"""The last segment of a path that stands for every skill."""
+"""The last segment of a path for any skill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class RoutingInput(msgspec.Struct, frozen=True):
         principal: The caller, or None for a stranger (public cards only).
         skill: The skill that the path names, or None.
         best: The best agent for each skill that the endpoint asks for (`skills.choose`).
-        unavailable: Whether no agent is the best only because those that have the skill are down.
+        unavailable: Whether there is no best agent only because all agents with the skill are down.
     """
 
     path: tuple[str, ...]
@@ -221,7 +221,7 @@ class RoutingInput(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One rule that was looked at, and why it was taken or not.
+    """One evaluated rule, and why it was taken or not.
 
     Attributes:
         score: The parts of the agent's rank where a skill is asked for; else None.
@@ -238,11 +238,11 @@ class Verdict(msgspec.Struct, frozen=True):
 
     Attributes:
         route: The agent that answers, or None.
-        fault: Why none does, as the class of the fault that the caller gets, or None.
+        fault: Why no agent answers, as the class of the caller's fault, or None.
         rule: The rule that won, or None.
-        candidates: Every rule that was looked at; only `Table.explain` fills it.
-        contenders: The rules that hold where none of them wins; empty but for a conflict. Where a stranger is to sign
-            in those that a credential would pick from. For logs only.
+        candidates: Every evaluated rule; only `Table.explain` sets it.
+        contenders: The rules that hold if none of them wins, which is a conflict. If a stranger has to sign in, the
+            rules that a credential would select. For logs only.
     """
 
     route: Route | None

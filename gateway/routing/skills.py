@@ -67,7 +67,7 @@ class _NoRanking:
 
 
 NO_RANKING: Ranking = _NoRanking()
-"""For a configuration that does not run."""
+"""The ranking of a configuration that does not run."""
 
 
 def choose(
@@ -82,8 +82,8 @@ def choose(
 ) -> RoutingInput:
     """Return the request with the best agent for each skill that the endpoint asks for.
 
-    An unknown skill and one that only others have look alike: there is no best agent. If agents that the caller may
-    reach have it and none is up, or their cards are still being read, the request says so (`unavailable`).
+    An unknown skill gets the same result as a skill of unreachable agents: there is no best agent. If agents that the
+    caller may reach have it and none is up, or their cards are still being read, the request says so (`unavailable`).
 
     Args:
         card: The request reads a card, which needs no agent that is up.

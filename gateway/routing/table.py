@@ -2,7 +2,7 @@
 
 The host (exact, then the longest `*.suffix`, then none) and the longest path pick an endpoint. The other keys of a rule
 are its *conditions*; it holds if all of them hold. Of several rules that hold, the one whose conditions include those
-of all others wins. Without such a rule two sources of identity name two agents, and nothing is forwarded. The order in
+of all others wins. Without such a rule two sources of identity name two agents, and the call is refused. The order in
 the file never matters.
 
 gRPC has no paths, and its listener sees no host. So all calls have one endpoint, with the same resolution. A match
@@ -14,8 +14,8 @@ without host and path has the same conditions there. Any other match has these i
   with its own tenants (also `upstream_tenant`) is enough with any tenant; `check` warns of it.
 
 So matches that differ only in host or path have the same conditions. A `tenant` in the file takes precedence over an
-equal name, which then reaches no agent. Two agents with the same tenant or credential in the file conflict, and nothing
-is forwarded to either. The tenants of a `by_tenant` agent count as tenants in the file.
+equal name, which then reaches no agent. Two agents with the same tenant or credential in the file conflict, and calls
+to both are refused. The tenants of a `by_tenant` agent count as tenants in the file.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,11 +46,11 @@ _Conditions = frozenset[Condition]
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why clients of gRPC cannot reach what a rule of the file matches.
+    """Why clients of gRPC cannot reach the agent of a rule of the file.
 
     Attributes:
         why: A clause about the agent, which it calls `it`.
-        rival: The rule of the file, of another agent, that is in the way; None where there is none.
+        rival: The conflicting rule of another agent in the file, or None.
     """
 
     why: str
@@ -89,7 +89,7 @@ class GrpcRules:
 
     @classmethod
     def build(cls, agents: Mapping[str, AgentRules]) -> Self:
-        """Work out what the rules of every agent ask for over gRPC."""
+        """Compute the conditions of the rules of every agent over gRPC."""
         claims = {rule: tuple(_claims(rule, agent)) for agent in agents.values() for rule in agent.rules}
         by_conditions: dict[_Conditions, list[_Claim]] = {}
         for made in claims.values():
@@ -107,8 +107,8 @@ class GrpcRules:
     def address(self, rule: Rule) -> GrpcAddress | None:
         """Return the address by which clients reach the agent of a rule, or None if they cannot.
 
-        The tenant is None where the credential alone decides, or nothing has to. An agent that has tenants of its own
-        (`by_tenant`, `require_tenant`) can then be given one of these.
+        The tenant is None if the credential alone decides, or no condition is needed. An agent that has tenants of its
+        own (`by_tenant`, `require_tenant`) can then be given one of these.
 
         Args:
             rule: As HTTP has it, or as gRPC has it.
@@ -142,7 +142,7 @@ class GrpcRules:
 
 def _claims(rule: Rule, agent: AgentRules) -> Iterator[_Claim]:
     if rule.by_skill:
-        # Nothing in a call over gRPC names a skill, and without its path it would be picked for any call.
+        # A call over gRPC names no skill, so without its path the rule would match any call.
         return
     if not rule.path and rule.host is None:
         yield _Claim(rule, rule)
@@ -159,7 +159,7 @@ def _claims(rule: Rule, agent: AgentRules) -> Iterator[_Claim]:
 def _by_tenant(
     conditions: _Conditions, by_conditions: Mapping[_Conditions, Sequence[_Claim]], agents: Mapping[str, AgentRules]
 ) -> Iterator[_Claim]:
-    """Yield the rules of `by_tenant` agents with a tenant, for agents that everything else finds."""
+    """Yield the rules of `by_tenant` agents with a tenant, for agents that match all other conditions."""
     for condition in conditions:
         if condition[0] != "tenant":
             continue
@@ -191,7 +191,7 @@ class _Settled:
         if not wanted:
             # A name is one agent's.
             return cls(tuple(_one_each(claims).values()), ())
-        # A claim that only a `by_tenant` agent makes is its own anyway.
+        # A claim that only a `by_tenant` agent makes has no rival.
         return cls(wanted if explicit else (), wanted)
 
     @property
@@ -241,8 +241,8 @@ class Table:
     """The routing table: resolves a request to an agent.
 
     Attributes:
-        guarded: Whether callers can authenticate. Then a stranger, anonymous callers among them, is asked for a
-            credential wherever it gets nothing, whether there is something or not.
+        guarded: Whether callers can authenticate. Then a stranger, or an anonymous caller, is asked for a credential at
+            every path that it cannot use, existing or not.
         grpc: Whether there are clients of gRPC.
         grpc_endpoint: The endpoint of all calls over gRPC; None if no agent is reached over it.
         grpc_address, written, unreached: As the methods of `GrpcRules`.
@@ -306,11 +306,6 @@ class Table:
                 if paths is not None and (endpoint := paths.longest(path)) is not None:
                     return endpoint
         return None if self._any_host is None else self._any_host.longest(path)
-
-    def endpoints(self) -> Iterator[Endpoint]:
-        """Yield all endpoints that are found by a path."""
-        for paths in self._by_host.values():
-            yield from paths
 
     def rules(self, *, grpc: bool = False) -> Sequence[Rule]:
         """Return every rule of every agent; over gRPC, those of its endpoint."""
@@ -386,15 +381,15 @@ class Table:
         return NoEndpoint if endpoint is None else TenantDeniedEndpoint
 
     def resolve(self, endpoint: Endpoint | None, request: RoutingInput) -> Verdict:
-        """Return whose agent answers a call, as the caller may know it."""
+        """Return the verdict on a call, as the caller may know it."""
         return self.masked(self.decide(endpoint, request), request.principal)
 
     def resolve_card(self, endpoint: Endpoint | None, request: RoutingInput) -> Verdict:
-        """Return the agent whose card a GET reads: a private card is for its callers, any other is for anyone."""
+        """Return the verdict on a GET of a card: a private card is for its callers, any other for anyone."""
         return self.masked(self.decide_card(endpoint, request), request.principal)
 
     def masked(self, verdict: Verdict, principal: Principal | None) -> Verdict:
-        """Return the verdict as the caller may know it: to a stranger every path that is not public looks the same."""
+        """Return the verdict as the caller may know it: for a stranger all paths that are not public look the same."""
         if verdict.fault in (None, AuthMissing, BadParams) or not self._is_stranger(principal):
             return verdict
         return Verdict(None, AuthMissing, verdict.rule, contenders=verdict.contenders)
@@ -426,7 +421,7 @@ class Table:
         return self._backend(self.agents[winner.agent], winner, request, reach)
 
     def decide_card(self, endpoint: Endpoint | None, request: RoutingInput) -> Verdict:
-        """Return whose card a GET reads, as `decide`."""
+        """Return the route of a GET of a card, as `decide`."""
         if endpoint is None:
             return Verdict(None, NoEndpoint)
         winner, contenders = endpoint.select(request)
@@ -451,7 +446,7 @@ class Table:
         if not agent.by_tenant:
             return Verdict(agent.routes[None], None, winner)
         if request.tenant is None and not callable_:
-            # An unknown caller sees the product, not a customer: any backend's card, shown without a tenant.
+            # An unknown caller sees the product, not a customer: the card of any backend, without a tenant.
             return Verdict(next(iter(agent.routes.values())), None, winner)
         if not callable_ or principal is None or reach is None:
             return Verdict(None, denied, winner)
@@ -490,8 +485,8 @@ class Table:
     def _names_nobody(self, endpoint: Endpoint, winner: Rule, tenant: str | None) -> bool:
         """Return whether a credential alone has picked the winner, and the request names another tenant.
 
-        Only where tenants pick agents. An agent that is picked by neither answers for the rest, but for names that
-        stand for paths, and one that has a use for tenants of its own takes any.
+        Only where tenants pick agents. An agent without tenant or credential match is the fallback, except for names
+        that stand for paths. An agent that has tenants of its own accepts any name.
         """
         if tenant is None or not endpoint.tenants or ("tenant", tenant) in winner.conditions:
             return False
@@ -511,7 +506,7 @@ class Table:
             return Verdict(agent.routes[None], None, rule)
         own = request.principal.tenant if request.principal is not None else None
         tenant = own if request.tenant is None else request.tenant
-        # A caller names its own tenant, or one it may act for; anything else looks like what does not exist.
+        # A caller may name its own tenant, or one that it may act for; any other looks like a missing one.
         permitted = tenant == own or reach.act_for is None or tenant in reach.act_for
         route = agent.routes.get(tenant) if permitted else None
         return Verdict(None, NoRoute, rule) if route is None else Verdict(route, None, rule)
@@ -524,9 +519,6 @@ class _Paths:
         self._by_path = by_path
         self._skilled = any(path[-1:] == (SKILL,) for path in by_path)
         self._longest = max(map(len, by_path), default=0)
-
-    def __iter__(self) -> Iterator[Endpoint]:
-        return iter(self._by_path.values())
 
     def longest(self, path: tuple[str, ...]) -> Endpoint | None:
         for length in range(min(len(path), self._longest), -1, -1):

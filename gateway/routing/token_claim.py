@@ -1,9 +1,9 @@
-"""Claims of a verified token, as the file names them and as identity providers write them.
+"""Claims of a verified token: look-up by path, and the forms that identity providers use.
 
-A claim is named by its path. At each object the longest member name is taken with which the path begins, up to a dot
-or to its end; what is left of the path goes on in that member. So `https://example.com/roles` is a claim of that name,
+A claim is named by its path. At each object the longest member name with which the path begins is taken, up to a dot or
+to its end; the rest of the path continues in that member. So `https://example.com/roles` is a claim of that name,
 `realm_access.roles` is the member `roles` of `realm_access` where there is no claim with the dot in its own name, and
-`resource_access.my.app.roles` finds a client called `my.app`. Nothing is tried twice: one token and one path give one
+`resource_access.my.app.roles` finds a client called `my.app`. There is no backtracking: one token and one path give one
 value or none.
 """
 
@@ -49,12 +49,12 @@ def claim_values(claims: Mapping[str, object], path: str) -> tuple[object, ...]:
 
 
 def typed(value: object) -> object:
-    """Return the value as it is compared: `true` and 1 are equal to Python and not to an issuer."""
+    """Return the value for comparison: `true` and 1 are equal in Python but different claims."""
     return ("bool", value) if isinstance(value, bool) else value
 
 
 def single(claims: Mapping[str, object], path: str) -> str | None:
-    """Return the one name that a claim holds; None where it holds none, several, or something else.
+    """Return the only name in a claim; None if it has none, several, or another type of value.
 
     That is a text. `organization`, by any path, may also be a list of exactly one text, or an object whose exactly
     one member is an object, and that member's name counts: so Keycloak writes it. Of any other claim a list of one is

@@ -1,18 +1,18 @@
 """Affinity: the replica that made a task or began a context, and the agent that did so for callers by a skill.
 
-The ledger has the replica of each task. A note holds that of each context. Callers that came by a skill name no agent,
-and the best one may be another by the time of their next call. So a note holds the backend of each of their tasks, and
-of each context by tenant and skill. None of this ever changes, so it is cached here, and a follow-up call mostly needs
-no look-up. Without a ledger the cache is all there is.
+The ledger has the replica of each task. A note holds that of each context. Calls by skill name no agent, and the best
+agent may change before the next call. So a note holds the backend of each task of such a call, and of each context by
+tenant and skill. None of this ever changes, so it is cached here, and a follow-up call mostly needs no look-up. Without
+a ledger there is only the cache.
 
-A note only says where to ask: ownership is checked there as ever (`ownership.py`).
+A note only selects the backend: ownership is checked there as usual (`ownership.py`).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gateway.tasks.ledger import Ledger
-from gateway.tasks.store import HOMES, LONGEST_ID, Note
+from gateway.tasks.store import AFFINITY, LONGEST_ID, Note
 
 MOST = 100_000
 # Seconds for which a note is kept.
@@ -61,7 +61,7 @@ class TaskAffinity:
             return
         if self._keeps:
             until = self._ledger.now() + _KEPT
-            note = Note(HOMES, self._key(context), replica.encode(), tenant=tenant, until=until)
+            note = Note(AFFINITY, self._key(context), replica.encode(), tenant=tenant, until=until)
             replica = (await self._ledger.store.settle(note)).decode()
         _remember(self._contexts, context, replica)
 
@@ -88,7 +88,7 @@ class TaskAffinity:
             if each in self._contexts:
                 return self._contexts[each]
         for each in spellings if self._keeps else ():
-            value = await self._ledger.store.note(HOMES, self._key(each))
+            value = await self._ledger.store.note(AFFINITY, self._key(each))
             if value:
                 _remember(self._contexts, each, value.decode())
                 return value.decode()
@@ -131,13 +131,13 @@ class SkillAffinity:
             if not id or len(id) > LONGEST_ID or key in self._known:
                 continue
             until = self._ledger.now() + _KEPT
-            value = await self._ledger.store.settle(Note(HOMES, key, backend.encode(), tenant=tenant, until=until))
+            value = await self._ledger.store.settle(Note(AFFINITY, key, backend.encode(), tenant=tenant, until=until))
             _remember(self._known, key, value.decode())
 
     async def _find(self, key: str) -> str:
         if key in self._known:
             return self._known[key]
-        value = await self._ledger.store.note(HOMES, key)
+        value = await self._ledger.store.note(AFFINITY, key)
         if value is None:
             return ""
         _remember(self._known, key, value.decode())
@@ -177,7 +177,7 @@ def _spellings(prefix: str, *ids: str) -> tuple[str, ...]:
 
 
 def _remember(known: dict[str, str], key: str, value: str) -> None:
-    """Cache a value under a key; where there are too many, the oldest go."""
+    """Cache a value under a key; if there are too many, the oldest are evicted."""
     if len(known) >= MOST:
         # A dictionary keeps the order.
         for each in list(known)[: MOST // 10]:
@@ -185,8 +185,8 @@ def _remember(known: dict[str, str], key: str, value: str) -> None:
     known[key] = value
 
 
-# The tenant stands in the key, so nobody finds another tenant's; its name has no space. A key of `TaskAffinity` begins
-# with the name of an agent, which has no slash.
+# The key has the tenant, whose name has no space, so no tenant finds another tenant's note. A key of `TaskAffinity`
+# begins with the name of an agent, which has no slash.
 def _task(tenant: str, task: str) -> str:
     return f"/task {tenant} {task}"
 

@@ -76,7 +76,7 @@ class Aliases:
         self._tenants.get(key.owner[0], OrderedDict()).pop(key, None)
 
     def put(self, key: AliasKey, name: str, alias: Alias) -> None:
-        """Remember the alias of a task.
+        """Store the alias of a task.
 
         Args:
             name: The client's id, in case the key was made before it was known.

@@ -10,8 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gateway.a2a.bindings.grpc_status import Status
-from gateway.a2a.call import Call
-from gateway.a2a.ids import status_without, without
+from gateway.a2a.ids import status_without
 from gateway.a2a.json import Tree
 from gateway.a2a.progress import Progress
 
@@ -39,20 +38,6 @@ class ContextPrefix(msgspec.Struct, frozen=True):
     def remove(self, data: bytes) -> bytes:
         """Return JSON of the agent as the client may see it."""
         return data.replace(self.raw, b"") if self.raw and self.raw in data else data
-
-    def remove_from_message(self, call: Call, message: bytes, *, event: bool) -> bytes:
-        """Return a gRPC message of the agent as the client may see it.
-
-        Args:
-            call: The call that the agent was asked.
-            event: Whether the message is an event of a stream.
-        """
-        if not self.raw or self.raw not in message:
-            return message
-        dialect = call.dialect
-        return without(
-            message, self.raw, dialect.binding, version=dialect.version, operation=call.operation, event=event
-        )
 
     def remove_from_status(self, status: Status) -> Status:
         """Return the status that ended a gRPC call as the client may see it."""

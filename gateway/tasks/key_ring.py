@@ -40,7 +40,7 @@ MOST: Final = 100
 """Keys that are published at most; only an operator makes more than two."""
 
 _KIND: Final = "secret"
-# Seconds after which keys that nobody reads are not known any more, for another gateway may have rotated them.
+# Seconds after which cached keys expire if they are not read, because another gateway may have rotated them.
 _USED: Final = 3600.0
 
 
@@ -49,7 +49,7 @@ class Purpose:
     """The use of a ring.
 
     Attributes:
-        signs: The things that its keys sign, for messages.
+        signs: The kind of documents that its keys sign, for messages.
         group: The group of its notes.
         prefix: The beginning of their names.
         former: The name that its keys had in the last release: a key for each thirty days of the calendar, and a group
@@ -91,7 +91,7 @@ class SigningKey(NamedTuple):
 
 
 class KeyRing:
-    """The keys of one purpose; it makes them where there are none, or the last one is old.
+    """The keys of one purpose; makes a key if there is none, or if the last one is old.
 
     Args:
         wall: Unix seconds.
@@ -106,7 +106,7 @@ class KeyRing:
 
     @property
     def expires(self) -> float | None:
-        """Return when the last key stops signing, in Unix seconds; None where none was used within an hour."""
+        """Return when the last key stops signing, in Unix seconds; None if no key was used within an hour."""
         is_used = self._wall() - self._read_at < _USED
         return self._known[-1].signs_from + SIGNS_FOR if self._known and is_used else None
 
@@ -139,7 +139,7 @@ def published(keys: Sequence[SigningKey], now: float) -> list[SigningKey]:
         keys: At least one, by number.
         now: Unix seconds.
     """
-    # The latest of those that have begun: one that was made later replaces one that was to begin later.
+    # The latest of the keys that have begun to sign.
     signing = next((key for key in reversed(keys) if key.signs_from <= now), keys[0])
     return [signing, *(key for key in keys if key is not signing and not _is_retired(key, keys, now))]
 
@@ -172,7 +172,7 @@ async def rotate(store: Store, purpose: Purpose, now: float, *, drops: bool) -> 
     at = now if drops else now + ANNOUNCED
     key: SigningKey | None = None
     while key is None:
-        # The new one first: a gateway that found none would make one itself.
+        # The new key is written first: a gateway that finds no key would make one itself.
         key = await _make(store, purpose, max(known, default=0) + 1, at)
         known = known if key is not None else await _numbers(store, purpose)
     if drops:
@@ -190,7 +190,7 @@ async def _current(store: Store, purpose: Purpose, now: float) -> list[SigningKe
     if not keys or keys[-1].signs_from + SIGNS_FOR - OVERLAP <= now:
         signs_from = max(keys[-1].signs_from + SIGNS_FOR, now + OVERLAP) if keys else now
         number = max(await _numbers(store, purpose), default=0) + 1
-        # Several gateways may do so at a time: the first one's key is everybody's.
+        # Several gateways may do so at the same time: all use the key of the first.
         await _make(store, purpose, number, signs_from, None if keys else await _former(store, purpose, now))
         keys = await _read(store, purpose)
     retired = [key.number for key in keys if _is_retired(key, keys, now)]
@@ -204,7 +204,7 @@ async def _read(store: Store, purpose: Purpose) -> list[SigningKey]:
         try:
             keys.append(_key(_number(name), msgspec.json.decode(value, type=_Stored)))
         except (msgspec.MsgspecError, jwt.PyJWTError, KeyError):
-            # Damaged, or a newer gateway's.
+            # Damaged, or written by a newer gateway.
             continue
     return keys
 
@@ -216,7 +216,7 @@ async def _numbers(store: Store, purpose: Purpose) -> list[int]:
 async def _make(
     store: Store, purpose: Purpose, number: int, signs_from: float, jwk: dict[str, str] | None = None
 ) -> SigningKey | None:
-    """Write a key; None where another one has that number by now."""
+    """Write a key; return None if another key has that number by now."""
     stored = _Stored(signs_from, jwk or private_jwk(generate_private_key(SECP256R1())))
     note = Note(_KIND, _name(purpose, number), msgspec.json.encode(stored), group=purpose.group)
     if await store.settle(note) != note.value:
@@ -243,7 +243,7 @@ async def _former(store: Store, purpose: Purpose, now: float) -> dict[str, str] 
 
 
 def _name(purpose: Purpose, number: int) -> str:
-    # As wide as it takes for the order of the names to be that of the numbers.
+    # Wide enough that the names sort like the numbers.
     return f"{purpose.prefix}-{number:09d}"
 
 
@@ -263,7 +263,7 @@ def public_jwk(jwk: dict[str, str], kid: str | None = None) -> dict[str, str]:
         kid: None for the thumbprint of the key (RFC 7638).
 
     Raises:
-        KeyError: It is no such key.
+        KeyError: It is not such a key.
     """
     # In this order, and without spaces: so the thumbprint is made.
     point = {name: jwk[name] for name in ("crv", "kty", "x", "y")}
@@ -276,7 +276,7 @@ def _key(number: int, stored: _Stored) -> SigningKey:
     """Return a key as it is used.
 
     Raises:
-        jwt.PyJWTError, KeyError: it is none of P-256.
+        jwt.PyJWTError, KeyError: it is not a key of P-256.
     """
     public = public_jwk(stored.jwk)
     return SigningKey(number, stored.signs_from, jwt.PyJWK(stored.jwk, ALGORITHM), public)

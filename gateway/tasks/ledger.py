@@ -12,7 +12,7 @@ from contextlib import suppress
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.state_url import StateUrl
-from gateway.tasks.store import HOMES, NAMES, Bounds, Note, Owner, Store, notes_of
+from gateway.tasks.store import AFFINITY, NAMES, Bounds, Note, Owner, Store, notes_of
 from gateway.tasks.token_cipher import TokenCipher
 
 _MOST_PREFIXES = 10_000
@@ -64,7 +64,7 @@ class Ledger:
         self._prefixes: dict[tuple[str, str, str], str] = {}
 
     async def open(self) -> None:
-        """Open the store; one over a network that does not answer yet is asked again when it is needed.
+        """Open the store; a network store that does not answer yet is opened when it is needed.
 
         Raises:
             StoreBroken: it can never work as it is configured.
@@ -84,15 +84,15 @@ class Ledger:
         return int(self.wall())
 
     def refused(self) -> None:
-        """Take note that a new task could not be written: a disk or a memory is full, or a replica is read-only."""
+        """Note that a new task could not be written: the disk or the memory is full, or a replica is read-only."""
         self.refuses = True
         self._asked_again = self._clock()
 
     def try_again(self) -> None:
-        """Let one send in every `_TRY_EVERY` seconds find out whether tasks are written again.
+        """Let one send every `_TRY_EVERY` seconds test whether tasks can be written again.
 
         Raises:
-            StateUnavailable: another send does. No agent shall begin a task that its client could not be told of.
+            StateUnavailable: another send tests it. No agent should begin a task that its client cannot learn of.
         """
         if (now := self._clock()) < self._asked_again + _TRY_EVERY:
             raise StateUnavailable("the state of the gateway cannot be written", detail="a new task was refused")
@@ -117,7 +117,7 @@ class Ledger:
         return prefix
 
     async def run(self) -> None:
-        """Forget what has expired, and what a tenant has too much of, for ever."""
+        """Delete expired entries, and entries beyond a tenant's bounds; never returns."""
         for number in itertools.count(1):
             with suppress(StateUnavailable):
                 self.open_tasks = await self.store.open_by_scope()
@@ -128,7 +128,7 @@ class Ledger:
                     await self._expire()
                 if number % BOUND_ROUNDS == 0:
                     await trim_notes(self.store, NAMES, self.bounds.tasks)
-                    await trim_notes(self.store, HOMES, self.bounds.contexts)
+                    await trim_notes(self.store, AFFINITY, self.bounds.contexts)
 
     async def renew(self) -> None:
         """Check that the store still has the secret, the one that all gateways use.
@@ -155,7 +155,7 @@ class Ledger:
         """Read the secret from the store, or write it.
 
         Args:
-            secret: Written if the store has none; a new one if it is left out.
+            secret: Written if the store has none; a new secret by default.
         """
         note = Note("secret", "ledger", secrets.token_bytes(32) if secret is None else secret)
         self._secret = await self.store.settle(note)
@@ -168,26 +168,26 @@ def make_store(state: StateUrl, patience: float | None = None) -> Store:
     """Return the store that a configuration names, not opened yet; relative paths are those of the working directory.
 
     Args:
-        patience: Seconds for a reply over a network; left out, as few as a call has.
+        patience: Seconds for a reply over a network; by default as few as a call has.
 
     Raises:
-        StoreBroken: it can never work as it is written.
+        StoreBroken: it can never work as it is configured.
     """
     if state.kind != "redis":
         return SqliteStore(state.path if state.kind == "sqlite" else None)
-    # Only a gateway that uses Redis pays for it.
+    # Imported only by a gateway that uses Redis.
     from gateway.tasks.redis import RedisStore  # noqa: PLC0415 - see above
 
     return RedisStore(state.url, patience=patience)
 
 
 async def trim_notes(store: Store, kind: str, most: int) -> int:
-    """Forget the notes of a kind that a tenant has beyond `most`, those that expire first; return how many.
+    """Delete a tenant's notes of a kind beyond `most`, those that expire first; return their number.
 
     A store does not count notes, so all of them are read. Between two runs a tenant may have more.
 
     Raises:
-        StateUnavailable: the store does not answer; some may have been forgotten.
+        StateUnavailable: the store does not answer; some may have been deleted.
     """
     counts: Counter[str] = Counter()
     async for note in notes_of(store, kind):

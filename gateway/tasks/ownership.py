@@ -1,4 +1,4 @@
-"""Ownership of tasks and contexts: what a call may name, what an answer may name, and where owners are recorded.
+"""Ownership of tasks and contexts: checks of the ids in calls and answers, and the recording of owners.
 
 An agent hands any task to every caller that knows its id. The gateway therefore asks its ledger (`store.py`):
 
@@ -6,15 +6,15 @@ An agent hands any task to every caller that knows its id. The gateway therefore
    Otherwise the agent is not asked. A foreign task and an unknown one get the same answer, TaskNotFound.
 2. **On the way back** (`Ownership.observe`): each task and context that a frame names is recorded as the receiver's
    before the frame leaves. A frame that names a foreign one is withheld. So is an error that does
-   (`is_foreign_error`), and of a list each task that is not the caller's is left out (`check_list`); these two make
-   nobody an owner. A notification to a webhook is checked like a frame (`Isolation.observe_notification`).
+   (`is_foreign_error`), and of a list each task that is not the caller's is left out (`check_list`); neither records an
+   owner. A notification to a webhook is checked like a frame (`Isolation.observe_notification`).
 3. **Where it is written**: `Store.record` decides and writes in one step, so the first receiver owns an id for good.
 
 The rule is `Isolation.is_owned`: of the same tenant, and of the same principal if `isolation: principal`.
 
 A context is different: clients may name one that is not theirs yet, and two tenants may choose the same word. At an
-agent that several owners reach, a client's own word gets a prefix of its owner (`context_prefix.py`). A context of
-another owner's therefore looks like any free word. Clients of 0.1 make task ids as well, and these get the prefix too.
+agent that several owners reach, a client's own word gets a prefix of its owner (`context_prefix.py`). So another
+owner's context looks like any unused word. Clients of 0.1 make task ids as well, and these get the prefix too.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from msgspec.structs import replace
 from gateway.a2a.call import Call, ReferencedIds
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import NotAdmitted, StateUnavailable, TaskNotFound, TasksLimited, UpstreamProtocol
-from gateway.a2a.ids import referenced_ids, with_context, with_task
+from gateway.a2a.ids import referenced_ids, with_context, with_task, without
 from gateway.a2a.nested_ids import NestedIds, nested_in_details
 from gateway.a2a.progress import Progress
 from gateway.principal import Principal
@@ -50,7 +50,7 @@ _TASK_EVENTS = frozenset({"task", "status", "artifact"})
 
 
 class TaskOwner(msgspec.Struct, frozen=True):
-    """The owner that a principal is to one backend.
+    """A principal as an owner at one backend.
 
     Attributes:
         cipher: Makes its prefix; None if the store has not been read yet.
@@ -73,7 +73,7 @@ class Isolation:
         shared: Whether several owners reach the backend.
         keeps: Whether owners are recorded at all. If not, only webhooks have one.
         most_open: The bound on open tasks by tenant; under `*` that of all other tenants.
-        affinity: Which replica made which task; None if that does not matter.
+        affinity: The replicas of tasks; None if they do not matter.
     """
 
     ledger: Ledger
@@ -88,7 +88,7 @@ class Isolation:
     _callers: dict[tuple[str, str, str], TaskOwner] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def is_owned(self, owner: Owner, by: Owner) -> bool:
-        """Return whether what `owner` owns belongs to `by` as well: the one rule of ownership."""
+        """Return whether the tasks of `owner` belong to `by` as well: the one rule of ownership."""
         return owner.tenant == by.tenant and (owner.principal == by.principal or not self.by_principal)
 
     @property
@@ -97,7 +97,7 @@ class Isolation:
         return self.keeps and (self.shared or not self.claims_unowned)
 
     def caller(self, principal: Principal) -> TaskOwner:
-        """Return the owner that a principal is to this backend, with its prefix.
+        """Return a principal as an owner at this backend, with its prefix.
 
         Raises:
             NotAdmitted: tasks belong to subjects, and the token has none.
@@ -124,7 +124,7 @@ class Isolation:
         return caller
 
     async def observe_notification(self, owner: Owner, progress: Progress) -> bool:
-        """Record what a notification to an owner's webhook names; return whether all of it is the owner's."""
+        """Record the ids in a notification to an owner's webhook; return whether all of them are the owner's."""
         if not self.keeps:
             return True
         context = context_key(progress.context_id or "")
@@ -139,9 +139,9 @@ class Isolation:
         return decision.task is not None and not observed.is_foreign(decision.task, decision.context)
 
     async def names_foreign(self, owner: Owner, named: NestedIds, prefix: str) -> bool:
-        """Return whether messages within a frame name something that is known to be another owner's.
+        """Return whether messages within a frame name an id of another owner.
 
-        Unknown ids pass, since agents give messages ids of other kinds, too. Too many to look at do not pass.
+        Unknown ids pass, because agents also give messages other kinds of ids. A frame with too many ids does not pass.
 
         Args:
             prefix: The owner's, with which its own contexts begin.
@@ -160,7 +160,7 @@ class Isolation:
 
 
 def context_key(context: str) -> str:
-    """Return a context as the ledger has it: a long one is its beginning and its hash."""
+    """Return a context id as the ledger has it: a long id is its beginning and its hash."""
     if len(context) <= LONGEST_ID:
         return context
     return f"{context[:_KEPT_CHARACTERS]}…{hashlib.sha256(context.encode('utf-8', 'surrogatepass')).hexdigest()}"
@@ -189,7 +189,7 @@ class Ownership(msgspec.Struct, eq=False):
         isolation: The isolation of the backend.
         owner: The caller.
         prefix: The prefix of the caller's contexts at the agent.
-        is_foreign: Whether the call or its answer named what belongs to another owner; for the audit log.
+        is_foreign: Whether the call or its answer named an id of another owner; for the audit log.
         is_prefixed: Whether the ids of the known task or context have the prefix at the agent.
         context: The context that the agent is asked for; empty for none.
         replica: The replica that is asked; empty if there is only one.
@@ -221,16 +221,16 @@ class Ownership(msgspec.Struct, eq=False):
     # ---- On the way in -----------------------------------------------------------------------------------------------
 
     async def authorize(self, call: Call, named: ReferencedIds | None = None, also: tuple[str, ...] = ()) -> Call:
-        """Check what a call names, and return it as the agent may get it.
+        """Check the ids that a call names, and return the call for the agent.
 
         Args:
             call: In the agent's dialect.
             named: The ids that it names, if known.
-            also: Tasks that the client named, for which the agent's dialect may have no place.
+            also: Tasks that the client named, which the agent's dialect may not be able to express.
 
         Raises:
             TaskNotFound: it names a task that is not the caller's.
-            TasksLimited: it would open one task more than the tenant may have.
+            TasksLimited: the tenant already has the most open tasks.
             StateUnavailable: the ledger cannot be asked.
             BadParams: an id is malformed.
         """
@@ -285,7 +285,7 @@ class Ownership(msgspec.Struct, eq=False):
             scope, store = self.isolation.scope, self.isolation.ledger.store
             owner = await store.context(scope, context_key(context))
             if owner is None and not self.isolation.shared:
-                # It may have been begun, with the prefix, while others reached the agent.
+                # It may have been begun, with the prefix, while several owners reached the agent.
                 prefixed = await store.context(scope, context_key(self.prefix.text + context))
                 owner = self.owner if prefixed is None else None
             if owner is None or not self.owns(owner):
@@ -317,7 +317,7 @@ class Ownership(msgspec.Struct, eq=False):
         return task_id
 
     def _claim_unowned(self, task_id: str, task: Task | None) -> None:
-        """Let a task without an owner pass where that is allowed; the answer about it decides the owner.
+        """Let a task without an owner pass if that is allowed; the answer about it decides the owner.
 
         Raises:
             TaskNotFound: it has another owner, or that is not allowed.
@@ -345,7 +345,7 @@ class Ownership(msgspec.Struct, eq=False):
         bound = bounds.get(tenant, bounds.get("*")) if bounds else None
         if bound is None and ledger.store.local:
             return
-        # Also without a bound: an agent shall not begin what the ledger could not record.
+        # Also without a bound: an agent should not begin a task that the ledger cannot record.
         opened = await ledger.store.open_tasks(tenant)
         if bound is None:
             return
@@ -357,7 +357,7 @@ class Ownership(msgspec.Struct, eq=False):
         self._is_pending = True
 
     def release(self) -> None:
-        """Count the call no more: it has ended, or its task is recorded."""
+        """Stop counting the call: it has ended, or its task is recorded."""
         if self._is_pending:
             self._is_pending = False
             pending, tenant = self.isolation.ledger.pending, self.owner.tenant
@@ -370,7 +370,7 @@ class Ownership(msgspec.Struct, eq=False):
     # ---- On the way back: frames -------------------------------------------------------------------------------------
 
     def is_known(self, progress: Progress) -> bool:
-        """Return whether a frame names nothing new, in the spelling that the client has: it may leave as it is."""
+        """Return whether a frame names no new id, in the client's spelling: it may leave unchanged."""
         return (
             (progress.task_id or "") == self._task
             and (not progress.context_id or progress.context_id == self._context)
@@ -382,14 +382,14 @@ class Ownership(msgspec.Struct, eq=False):
         ) or not (self.isolation.keeps or self._has_affinity)
 
     async def observe(self, progress: Progress) -> None:
-        """Record what a frame names, before the frame leaves.
+        """Record the ids that a frame names, before the frame leaves.
 
         Args:
             progress: As the agent wrote it.
 
         Raises:
-            UpstreamProtocol: it names what belongs to another owner, or may do so.
-            TaskNotFound: likewise, where the call named a task that had no owner then.
+            UpstreamProtocol: it names, or may name, an id of another owner.
+            TaskNotFound: likewise, if the call named a task that had no owner then.
             StateUnavailable: it cannot be recorded.
         """
         isolation = self.isolation
@@ -405,7 +405,7 @@ class Ownership(msgspec.Struct, eq=False):
         if len(task) > LONGEST_ID:
             raise UpstreamProtocol("the agent's task has an id that is too long", detail=f"{len(task)} characters")
         if task and progress.event not in _TASK_EVENTS and task not in self._claimed and await self._find(task) is None:
-            # Only a message names it. Agents make up ids for such, and never end these tasks.
+            # Only a message names it. Agents invent ids for messages, and never end these tasks.
             state = "completed"
         prefixed, now = self.prefix.starts(context), int(isolation.ledger.wall())
         observed = Observed(
@@ -424,14 +424,14 @@ class Ownership(msgspec.Struct, eq=False):
             await self._record_agent(self.by_skill, task, progress.context_id or "")
 
     async def _check_nested(self, progress: Progress) -> None:
-        """Withhold a frame that cannot be read, or whose messages name what is another's."""
+        """Withhold a frame that cannot be read, or whose messages name an id of another owner."""
         if not progress.legible or progress.others is None:
             raise UpstreamProtocol("the agent's answer may be another's", detail="its ids cannot be read")
         if await self.names_foreign(progress.others):
             self._withhold("task or context, in a message or a detail")
 
     def _accept(self, observed: Observed, decision: RecordedOwners) -> None:
-        """Withhold a frame that names what the store knows as another's; remember the rest as the caller's.
+        """Withhold a frame that names an id of another owner in the store; remember the other ids as the caller's.
 
         Raises:
             UpstreamProtocol, TaskNotFound: as `observe`.
@@ -459,7 +459,7 @@ class Ownership(msgspec.Struct, eq=False):
         raise UpstreamProtocol("the agent's answer is not this caller's", detail=f"it names another's {what}")
 
     async def record_loss(self) -> None:
-        """Record that the agent no longer knows the caller's task, which therefore is not open any more."""
+        """Record that the agent no longer knows the caller's task: it counts as ended."""
         if self._task and self._state in OPEN and self.isolation.keeps:
             with suppress(StateUnavailable):
                 await self.observe(Progress(task_id=self._task, state="failed", event="status"))
@@ -467,7 +467,7 @@ class Ownership(msgspec.Struct, eq=False):
     # ---- On the way back: lists and errors ---------------------------------------------------------------------------
 
     async def check_list(self, tasks: Sequence[tuple[str, str, str]]) -> list[bool]:
-        """Return which tasks of a list are the caller's, and record those of them that have ended.
+        """Return the tasks of a list that are the caller's, and record those of them that have ended.
 
         A task that is listed in a foreign context is not the caller's: it may be either owner's.
 
@@ -497,14 +497,14 @@ class Ownership(msgspec.Struct, eq=False):
         return await self.isolation.ledger.store.count(self.isolation.scope, owner, self.context)
 
     async def is_foreign_error(self, progress: Progress) -> bool:
-        """Return whether an agent's error names what is known to be another owner's; nothing is recorded.
+        """Return whether an agent's error names an id of another owner; nothing is recorded.
 
-        Unknown ids pass, since agents give errors ids of other kinds, too.
+        Unknown ids pass, because agents also give errors other kinds of ids.
         """
         if not self.isolation.keeps:
             return False
         if not progress.legible and (progress.task_id is not None or progress.event == "other"):
-            # It names several tasks. A lone `id` that is no text need not be a task's.
+            # It names several tasks. A lone `id` that is not a text need not be a task's.
             self.is_foreign = True
             return True
         if progress.others is not None and await self.names_foreign(progress.others):
@@ -516,7 +516,7 @@ class Ownership(msgspec.Struct, eq=False):
         return self.is_foreign
 
     async def refuse_foreign_details(self, details: Iterable[object]) -> None:
-        """Refuse an error over gRPC whose details name what is known to be another owner's.
+        """Refuse an error over gRPC whose details name an id of another owner.
 
         Raises:
             UpstreamProtocol: they do.
@@ -527,15 +527,28 @@ class Ownership(msgspec.Struct, eq=False):
             raise UpstreamProtocol("the agent's answer is not this caller's", detail="its error tells of another's")
 
     async def names_foreign(self, named: NestedIds) -> bool:
-        """Return whether messages, or the details of an error, name an id that is known to be another owner's."""
+        """Return whether messages, or the details of an error, name an id of another owner."""
         is_foreign = self.isolation.keeps and await self.isolation.names_foreign(self.owner, named, self.prefix.text)
         self.is_foreign = self.is_foreign or is_foreign
         return is_foreign
 
+    def remove_prefix(self, call: Call, message: bytes, *, event: bool) -> bytes:
+        """Return a gRPC message of the agent as the client may see it: without context prefixes.
+
+        Args:
+            call: The call that the agent was asked.
+            event: Whether the message is an event of a stream.
+        """
+        raw = self.prefix.raw
+        if not raw or raw not in message:
+            return message
+        dialect = call.dialect
+        return without(message, raw, dialect.binding, version=dialect.version, operation=call.operation, event=event)
+
     # ---- What both ways use ------------------------------------------------------------------------------------------
 
     def owns(self, owner: Owner) -> bool:
-        """Return whether what belongs to an owner is the caller's."""
+        """Return whether the tasks of an owner belong to the caller."""
         return self.isolation.is_owned(owner, self.owner)
 
     def _is_foreign(self, task: Owner | None, context: str, holder: Owner | None) -> bool:
@@ -578,7 +591,7 @@ class Ownership(msgspec.Struct, eq=False):
 
     @property
     def open_task_age(self) -> float | None:
-        """Return the age in seconds of the task that the call names, if that was open when the call came."""
+        """Return the age in seconds of the task that the call names, if the task was open when the call came."""
         return max(self.isolation.ledger.wall() - self._open_since, 0.0) if self._open_since else None
 
     # ---- Affinity: the replica or the agent that is asked ------------------------------------------------------------
@@ -586,7 +599,7 @@ class Ownership(msgspec.Struct, eq=False):
     async def replica_of(self, named: ReferencedIds) -> tuple[str, bool]:
         """Return the replica that a call belongs to, or an empty text; and whether a task decides that.
 
-        Ownership is checked later, and before the client learns of anything.
+        Ownership is checked later, before the client gets any answer.
 
         Raises:
             StateUnavailable: the ledger cannot be asked.
@@ -599,7 +612,7 @@ class Ownership(msgspec.Struct, eq=False):
         found = await affinity.replica_of(about, named.context, prefix)
         if found[0] or not named.references:
             return found
-        # A call that only refers to a task is best sent there, but may go anywhere.
+        # A call that only refers to a task prefers its replica, but may go anywhere.
         best, _ = await affinity.replica_of(named.references, None, prefix)
         return best, False
 
@@ -615,7 +628,7 @@ class Ownership(msgspec.Struct, eq=False):
 
     @property
     def _has_affinity(self) -> bool:
-        """Whether the replica or the agent of a task is recorded; that is all where owners are not kept."""
+        """Whether the replica or the agent of a task is recorded; if owners are not kept, only these are recorded."""
         return (self.replica != "" and self.isolation.affinity is not None) or self.by_skill is not None
 
     async def _record_affinity(self, progress: Progress) -> None:

@@ -1,14 +1,14 @@
 """The ledger in a Redis, or a Valkey, that several gateways share.
 
-Each decision is one script that runs within the server (`redis_scripts.py`), so two gateways that ask at a time are
-told the same. All keys carry one hash tag, the prefix: whose a task is, how many its tenant has and which of them is
-the oldest are decided together. So in a cluster the ledger is one shard, and no bigger than that.
+Each decision is one script that runs within the server (`redis_scripts.py`), so two gateways that ask at the same time
+get the same answer. All keys carry one hash tag, the prefix, because the owner of a task, its tenant's count and the
+oldest task are decided together. So in a cluster the whole ledger is on one shard.
 
-What the server has acknowledged it may still lose: when a replica takes over, or when it is killed without
-`appendfsync always`, the last second of it. A task that is lost is nobody's: it is denied to everybody. A server that
-evicts keys when it is full forgets whose tasks are whose; `maxmemory-policy` should be `noeviction`.
+The server may lose writes that it has acknowledged: the last second of them when a replica takes over, or when it is
+killed without `appendfsync always`. A lost task has no owner and is denied. A server that evicts keys when it is full
+loses task owners; `maxmemory-policy` should be `noeviction`.
 
-Every failure is `StateUnavailable`, within half a second, or some seconds for what is large: `redis_client.py`.
+Every failure is `StateUnavailable`, within half a second, or some seconds for large requests: `redis_client.py`.
 """
 
 import sys
@@ -42,16 +42,16 @@ _DIGITS: Final = 12
 """Of the time at which a note is to be forgotten, in front of its value."""
 
 _LARGE: Final = 32 * 1024
-"""Bytes of a value from which on it is large."""
+"""Bytes from which a value counts as large."""
 
-# Most work of one script: the server does nothing else meanwhile.
+# Most work of one script: it blocks the server meanwhile.
 _AT_ONCE: Final = 100
 _TENANTS: Final = 50
 _MOST_KEYS: Final = 10_000
 _LATEST: Final = 10**_DIGITS - 1
 _LATEST_MICROS: Final = 2**53
 _PAGE: Final = 1024 * 1024
-"""Bytes of notes after which no more are listed at once."""
+"""Bytes of notes after which a listing ends."""
 
 T = TypeVar("T")
 
@@ -63,8 +63,8 @@ class RedisStore:
 
     Args:
         url: As `read_state` has checked it.
-        wall: Unix seconds; what notes are past.
-        patience: Seconds for a reply, where there is more time than a call has.
+        wall: Unix seconds, by which notes expire.
+        patience: Seconds for a reply, if there is more time than a call has.
     """
 
     local = False
@@ -240,7 +240,7 @@ class RedisStore:
         rows = []
         for name in (_as(bytes, each) for each in _as(list, names)):
             known = await self.client.ask("HGET", self._tasks if name[:1] == b"t" else self._contexts, name[1:])
-            # It may have been forgotten since.
+            # It may have been deleted since.
             rows += [] if known is None else [_read_row(name.decode(), known)]
         return rows
 
@@ -284,7 +284,7 @@ class RedisStore:
         return await self.client.run(script, keys, (_pack(args),))
 
     async def _all(self, script: str, keys: Sequence[bytes], args: Sequence[object], most: int = sys.maxsize) -> int:
-        """Run a script until it finds no more entries to forget, and return their number.
+        """Run a script until it finds no more entries to delete, and return their number.
 
         Args:
             args: Its arguments but the last, which is the most entries that one run forgets.
@@ -323,14 +323,14 @@ _owners = msgspec.msgpack.Decoder(tuple[tuple[str, str] | bool, tuple[str, str] 
 
 
 def _closed(word: str) -> str:
-    """Return a word that another may follow."""
+    """Return a word with its terminator, so that another word may follow."""
     if "\0" in word or "\1" in word:
         word = word.replace("\1", "\1\2").replace("\0", "\1\1")
     return word + "\0"
 
 
 def _opened(word: str) -> str:
-    """Return the word that was closed."""
+    """Return a word without its terminator."""
     return word[:-1].replace("\1\1", "\0").replace("\1\2", "\1")
 
 
@@ -351,7 +351,7 @@ def _short(id_: str) -> str:
 
 
 def _micros(seconds: float) -> int:
-    """Return microseconds, as far as Lua counts without a gap."""
+    """Return microseconds, bounded by the largest integer that Lua's doubles hold exactly."""
     return min(round(seconds * 1e6), _LATEST_MICROS)
 
 
@@ -384,7 +384,7 @@ def _read_row(name: str, reply: Reply) -> Row:
 
 
 def _as(kind: type[T], reply: Reply) -> T:
-    """Return a reply that is of a type.
+    """Return a reply that has the expected type.
 
     Raises:
         StateUnavailable: it is of another one.
@@ -401,7 +401,7 @@ def _grouped(size: int, reply: Reply) -> Iterator[tuple[bytes, ...]]:
 
 
 def _slices(items: list[T], size: int) -> Iterator[list[T]]:
-    """Yield a list in pieces."""
+    """Yield a list in chunks."""
     return (items[at : at + size] for at in range(0, len(items), size))
 
 

@@ -4,15 +4,14 @@
     down   a connection failed, a reply was late, or the server is of no use (`_USELESS`): calls fail at once. Attempts
            follow one another, 0.1 to 0.25 s apart, until one succeeds
 
-An attempt runs a script that writes, so that a replica, a server that is still loading or one that may not write is not
-taken for one that can be used. A call ends within half a second, and every failure is `StateUnavailable`. Nothing is
-sent twice but a script that the server has forgotten, or what a cluster sends elsewhere: they did nothing then.
+An attempt runs a script that writes, so that a replica, a server that is still loading or a read-only server does not
+count as usable. A call ends within half a second, and every failure is `StateUnavailable`. A command is sent twice only
+if the server no longer had the script, or a cluster redirects it: it was not executed then.
 
 redis-py's client is made without retries and without a time limit for replies: this module waits for them. It closes
 a connection whose command is cancelled. So each command is a task of its own that goes on when its caller leaves: its
-reply comes, is read, and is nobody's.
-
-What is large goes over connections of its own, four at a time, and is waited for longer, so that nobody waits behind.
+reply is read and dropped. Large commands use connections of their own, four at a time, with a longer timeout, so that
+other calls do not wait behind them.
 """
 
 import asyncio
@@ -51,7 +50,7 @@ Client: TypeAlias = "Redis | RedisCluster"
 Reply: TypeAlias = "bytes | int | list[Reply] | None"
 
 SCHEMA: Final = 1
-"""The version of what is kept under a prefix; a gateway leaves a newer one alone."""
+"""The version of the data under a prefix; a gateway refuses a newer one."""
 ENTER: Final = """
 -- Gives the schema that is there, or now is. What is full may still be read, and emptied.
 local found = redis.call('GET', KEYS[1]) or ARGV[1]
@@ -61,21 +60,21 @@ return found
 """
 
 PATIENCE: Final = 0.45
-"""Seconds for a call, with its turn and its connection."""
+"""Timeout of a call in seconds, with its turn and its connection."""
 LONGER: Final = 4.0
-"""Seconds for one that is large."""
+"""Timeout of a large call in seconds."""
 CONNECT: Final = 0.25
-"""Seconds for a name, a connection and its TLS."""
+"""Timeout of a name look-up, a connection and its TLS handshake, in seconds."""
 _SENTINEL: Final = 0.1
 """Seconds for a connection to a Sentinel, and for its reply; the next one is asked then."""
 LOG_EVERY: Final = 10.0
-"""Seconds between two lines that say that it is down."""
+"""Seconds between two log lines about an outage."""
 
 _AT_ONCE: Final = 16
 _LARGE_AT_ONCE: Final = 4
 _CONNECTIONS: Final = _AT_ONCE + _LARGE_AT_ONCE + 1
 PAUSES: Final = (0.1, 0.25)
-# A loop that was held up hears of the time before it hears of the reply that lies there already.
+# After a stall of the loop, the timer fires before a reply that has already arrived is read.
 _SECOND_LOOK: Final = 0.01
 _USELESS: Final = frozenset({"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "MOVED", "NOAUTH"})
 _FAILED: Final = (RedisConnectionError, RedisTimeoutError, RedisClusterException, OSError)
@@ -124,7 +123,7 @@ def _open_client(address: RedisAddress) -> tuple[Client, Sentinel | None]:
     }
     if address.cluster:
         nodes = [ClusterNode(host, port) for host, port in address.hosts]
-        # All keys are in one slot: whether others are served is nothing to us.
+        # All keys are in one slot: it does not matter whether other slots are served.
         cluster = RedisCluster(startup_nodes=nodes, require_full_coverage=False, **common)
         cluster.connection_kwargs["connection_class"] = plain
         for node in cluster.startup_nodes:
@@ -218,10 +217,10 @@ class RedisClient:
         self._why = ""
 
     async def open(self) -> None:
-        """Try once; where nothing answers, go on trying.
+        """Try once; if the server does not answer, keep trying in the background.
 
         Raises:
-            StoreBroken: it answers, and can never work as it is written.
+            StoreBroken: it answers, and can never work as it is configured.
         """
         self._down_since = self._clock()
         try:
@@ -255,8 +254,8 @@ class RedisClient:
         Cancelling is safe, and does not undo it.
 
         Raises:
-            StateUnavailable: nobody knows whether it was run. While the server is down this is told without waiting for
-                anything, so a caller that tries again and again must let the loop go on in between.
+            StateUnavailable: it is unknown whether the script was run. While the server is down this is raised without
+                waiting, so a caller that retries must yield to the loop in between.
         """
         known = self._scripts.get(script)
         if known is None:
@@ -272,11 +271,11 @@ class RedisClient:
         return await self._call(self._client.execute_command, *words, large=large)
 
     async def enter(self) -> None:
-        """Check that the server lets us do all that is needed; the client is up then.
+        """Check that the server permits every command that is needed; the client is up then.
 
         Raises:
-            StoreBroken: it may not, and will not until somebody writes something else.
-            StateUnavailable: it may not now.
+            StoreBroken: it does not, until an operator changes its configuration.
+            StateUnavailable: it does not at the moment.
         """
         if self._client is None:
             self._scripts.clear()
@@ -286,7 +285,7 @@ class RedisClient:
         client = self._client
         try:
             await self._look_up()
-            # Behind the name there may be another server now: the connections that nobody uses are closed.
+            # The name may point to another server now, so idle connections are closed.
             if isinstance(client, RedisCluster):
                 await client.aclose()
             else:
@@ -379,8 +378,8 @@ class RedisClient:
     async def _look_up(self) -> None:
         """Wait for the names of servers, one lookup at a time.
 
-        The thread of a lookup that is not answered cannot be stopped: were each attempt to ask, all threads of the loop
-        would soon wait for names.
+        The thread of an unanswered lookup cannot be stopped: with one lookup per attempt, all threads of the loop would
+        soon wait for names.
         """
         names = [host for host, _ in self.address.hosts if ip_of(host) is None]
         if not names:
@@ -437,7 +436,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _word(error: BaseException, *, connecting: bool = False) -> str:
-    """Return a word for the log: the kind of system error, or the first word of the server's text; no other is safe."""
+    """Return a word for the log: the kind of system error, or the first word of the server's text."""
     for each in _causes(error):
         if isinstance(each, TimeoutError | RedisTimeoutError):
             return "TimeoutError"
@@ -474,13 +473,13 @@ _REMEDIES: Final = {
     "NOAUTH": "the server asks for a password: write redis://:PASSWORD@…",
     "MOVED": "the server is a node of a cluster, and another has the keys: write redis+cluster://HOST:PORT",
 }
-"""By the first word of what the server says."""
+"""By the first word of the server's error."""
 _PLAIN_REMEDIES: Final = {
-    # The errors of a server that is too old for a word of its own begin as all others do.
+    # Servers that are too old have no specific first word for these errors.
     ("AUTH", "invalid password"): _UNKNOWN,
     ("DB index", "SELECT"): "the server has no such database: write another number, or none (a cluster has only 0)",
     ("unknown command 'SENTINEL", "unknown command `SENTINEL"): "the server is no Sentinel: write redis://HOST:PORT",
     ("unknown command",): "the server does not offer EVALSHA and SCRIPT LOAD: use one that does",
     ("cluster support disabled",): "the server is no node of a cluster: write redis://HOST:PORT",
 }
-"""By what its text has, where that word is ERR."""
+"""By a part of its text, if that word is ERR."""

@@ -1,4 +1,4 @@
-r"""The decisions that are made within the Redis, each in one step, and how what is kept there is laid out.
+r"""The decisions that are made within the Redis, each in one step, and the layout of the data.
 
     tasks       hash     `SCOPE ID` → tenant, principal, context, state, replica, dialect, made, seen (MessagePack)
     contexts    hash     `SCOPE ID` → tenant, principal, seen
@@ -12,9 +12,9 @@ r"""The decisions that are made within the Redis, each in one step, and how what
     meta        hash     `KIND key` → tenant, group, when it is due (microseconds), when it is to be forgotten
     index       ordered  `k KIND key`, `n TENANT KIND key`, `g KIND GROUP key`, `d KIND due key`, `u until KIND key`
 
-A word in capitals ends with a zero byte, and has those of its own written as two bytes: so no two lists of words look
-the same, and their order as bytes is that of the words. No key has a time to live: a server that evicts keys to make
-room takes those first, and the counts would no longer be right. What is old is forgotten by `EXPIRE`.
+A word in capitals ends with a zero byte, and its own zero bytes are escaped as two bytes: so lists of words are
+unambiguous, and sort as bytes like the words. No key has a time to live: a server that evicts keys to make room takes
+those first, and the counts would no longer be right. What is old is forgotten by `EXPIRE`.
 
 Every key that a script uses is passed to it. A name that holds another tenant's task is never written to.
 """

@@ -1,15 +1,14 @@
 """The ledger in SQLite: in a file that the workers of one gateway share, or in the memory of this process.
 
-The file (`sqlite_file.py`) is in WAL mode with `synchronous=NORMAL`. What an agent's frame names is written in one
-transaction before the client is told; a crash of the process loses none of it, a power cut may lose the last commits.
-Of several processes that write at a time one holds the file for some microseconds, and the others wait. All calls of
-the event loop use one connection and do not suspend; what may take long (counting many tasks, expiry, erasure) runs in
-a thread, on a connection of its own.
+The file (`sqlite_file.py`) is in WAL mode with `synchronous=NORMAL`. The ids of an agent's frame are written in one
+transaction before the client gets the frame. A crash of the process loses nothing; a power cut may lose the last
+commits. Of several writing processes one holds the lock for some microseconds, and the others wait. All calls of the
+event loop use one connection and do not suspend. Long work (counting many tasks, expiry, erasure) runs in a thread, on
+a connection of its own.
 """
 
 import asyncio
 import contextlib
-import logging
 import sqlite3
 import time
 import weakref
@@ -38,15 +37,15 @@ from gateway.tasks.store import (
 
 T = TypeVar("T")
 
-# Seconds that what runs in a thread waits for another process.
+# Seconds for which work in a thread waits for another process.
 _PATIENCE = 1.0
-# Ids that are known to have been recorded, before all are forgotten.
+# Most ids in the cache of recorded ids; then all are dropped.
 _MOST_RECORDED = 1024
 # Rows that are counted without a thread: some tenths of a millisecond.
 COUNTED_INLINE = 1_000
-# Rows that are forgotten at once without a thread: some milliseconds.
+# Rows that are deleted at once without a thread: some milliseconds.
 _EXPIRED_INLINE = 500
-# Contexts that one run of expiry looks at; the next run goes on behind them.
+# Contexts that one run of expiry examines; the next run continues after them.
 REVIEWED = 100_000
 _START = ("", "")
 # Rows that are deleted in one transaction: less than a millisecond, for which other writers wait.
@@ -130,15 +129,13 @@ _TASK_ROWS = """
     SELECT scope, id, tenant, principal, context, state, replica, dialect, made, seen FROM task
     WHERE (scope, id) > (?, ?) ORDER BY scope, id LIMIT ?"""
 
-logger = logging.getLogger("gateway.tasks.sqlite")
-
 
 class SqliteStore:
     """Keeps the ledger in SQLite.
 
     Args:
-        path: Of the file, which is made where there is none; its folder must exist. None keeps the ledger in memory.
-        wall: Unix seconds, for notes that are past their time.
+        path: The file, which is created if it is missing; its folder must exist. None keeps the ledger in memory.
+        wall: Unix seconds, by which notes expire.
 
     Attributes:
         check: Checks the file for damage; None in memory.
@@ -282,7 +279,7 @@ class SqliteStore:
                 db.executemany(_LEASE, [(now + lease, kind, key) for key, _ in taken])
             return taken
 
-    # ---- Upkeep --------------------------------------------------------------------------------------------------
+    # ---- Retention -----------------------------------------------------------------------------------------------
 
     async def expire(self, now: int, bounds: Bounds, most: int) -> int:
         """As `Store.expire`."""
@@ -337,7 +334,7 @@ class SqliteStore:
             with contextlib.closing(dial(path, _PATIENCE)) as db:
                 return work(db)
 
-        # So that a file that cannot be used is reopened, and its fault is told.
+        # So that an unusable file is reopened, and its fault is raised.
         with self._db:
             pass
         try:
@@ -380,7 +377,7 @@ class _Memory:
 
 
 def _recorded_owners(db: sqlite3.Connection, scope: str, observed: Observed) -> RecordedOwners | None:
-    """Return the recorded owners of a frame's ids; None if something of the frame has to be written."""
+    """Return the recorded owners of a frame's ids; None if the frame has something to record."""
     if observed.task:
         row = db.execute(_TASK_AND_CONTEXT, (observed.context, scope, observed.task)).fetchone()
     else:
@@ -480,13 +477,12 @@ def _put_row(db: sqlite3.Connection, row: Row) -> int:
 def _expire(
     db: sqlite3.Connection, now: int, bounds: Bounds, most: int, after: tuple[str, str]
 ) -> tuple[int, tuple[str, str]]:
-    """Forget what is past its time, and once in a round what a tenant has beyond its bounds.
+    """Delete expired entries, and once in a round entries beyond a tenant's bounds.
 
     Args:
-        after: The context behind which this run begins to look.
+        after: The context after which this run begins.
 
-    Returns:
-        The number of forgotten entries, and the context behind which the next run begins.
+    Returns: The number of deleted entries, and the context after which the next run begins.
     """
     left = most - db.execute(_FORGET_NOTES, (now, most)).rowcount
     values: dict[str, int | str] = {"ended": now - bounds.ended, "open": now - bounds.open, "most": left}
@@ -505,13 +501,13 @@ def _expire(
     for table, bound in (("task", bounds.tasks), ("context", bounds.contexts)):
         if _number(db.execute(_SIZE.format(table=table))) <= bound:
             continue
-        for tenant, surplus in db.execute(_CROWDED.format(table=table), {"bound": bound}).fetchall():
-            left -= _forget(db, table, db.execute(_FIRST[table], (tenant, min(surplus, left))).fetchall())
+        for tenant, excess in db.execute(_CROWDED.format(table=table), {"bound": bound}).fetchall():
+            left -= _forget(db, table, db.execute(_FIRST[table], (tenant, min(excess, left))).fetchall())
     return most - left, _START
 
 
 def _forget(db: sqlite3.Connection, table: str, entries: Sequence[tuple[str, str, int]]) -> int:
-    """Forget entries, unless they have been seen since; return how many."""
+    """Delete entries, unless they have been seen since; return their number."""
     forgotten = 0
     for start in range(0, len(entries), _DELETED_AT_ONCE):
         with db:

@@ -1,4 +1,4 @@
-"""The file of the ledger in SQLite: how it is opened, and what becomes of it when something is wrong with it.
+"""The file of the ledger in SQLite: opening, moved and damaged files.
 
 | the file | then |
 |---|---|
@@ -27,7 +27,7 @@ TIMEOUT = 0.25
 REOPEN = 0.25
 """Seconds between two attempts to open the file."""
 LOOK_EVERY = 2.0
-"""Seconds between two looks whether the file still lies at its place."""
+"""Seconds between two checks that the file is still at its path."""
 AT_START = 2.0
 """Seconds for which the start of the gateway waits for the first check for damage."""
 AGAIN = 30.0
@@ -39,7 +39,7 @@ _ELSEWHERE = "or name another file in gateway.state"
 _RIGHTS = f"give the gateway's user the right to, {_ELSEWHERE}"
 _REMEDY = "calls that need it are refused; put a copy in its place, or name another file in gateway.state"
 
-# Seconds for which another process may keep this one from opening the file at first: one that starts makes tables.
+# Seconds for which the first opening waits for another process, which may be creating tables.
 OPENING = 5.0
 # Seconds between two attempts to open a file that another process holds.
 _PAUSE = 0.02
@@ -49,7 +49,7 @@ _LOG_EVERY = 10.0
 _CACHE_KIB = 16 << 10
 # A checkpoint copies each changed page once, however often it changed: 16 MiB of log instead of 4 halve the copying.
 _CHECKPOINT_PAGES = 4_000
-# Errors that say nothing against the connection.
+# Errors after which the connection stays usable.
 _PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -60,14 +60,14 @@ logger = logging.getLogger("gateway.tasks.sqlite")
 
 
 def connect(path: Path, timeout: float, patience: float) -> sqlite3.Connection:
-    """Open the ledger in a file; make the file where there is none, and migrate one of an earlier release.
+    """Open the ledger in a file; create a missing file, and migrate one of an earlier release.
 
     Args:
         timeout: Seconds that a statement waits for another process.
         patience: Seconds for which another process may keep this one from opening it; one that starts makes tables.
 
     Raises:
-        StoreBroken: the file is no ledger that this gateway can use.
+        StoreBroken: the file is not a ledger that this gateway can use.
         sqlite3.Error: it cannot be used now.
     """
     _make(path)
@@ -80,7 +80,7 @@ def connect(path: Path, timeout: float, patience: float) -> sqlite3.Connection:
             connection.close()
             if code_of(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
                 raise StoreBroken(f"{path} and the files beside it cannot be used ({error}); {_RIGHTS}") from error
-            # SQLite does not wait by itself where one process turns on the log while another one is there.
+            # SQLite does not wait by itself when one process enables WAL while another has the file open.
             if not is_busy(error) or time.monotonic() >= until:
                 raise
         except BaseException:
@@ -112,11 +112,11 @@ def _make(path: Path) -> None:
     folder = path.parent
     if not folder.is_dir():
         raise StoreBroken(f"{folder} is no folder; make it, {_ELSEWHERE}")
-    # The log and its index are files beside it.
+    # The WAL and its index are files next to it.
     if not os.access(folder, os.W_OK | os.X_OK):
         raise StoreBroken(f"nothing can be written in {folder}; {_RIGHTS}")
     try:
-        # It has the owner of every task, and holds what clients gave for their webhooks.
+        # It has the owner of every task, and the credentials of clients' webhooks.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
         if not path.is_file():
@@ -135,7 +135,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-    # Only a file that is ours is turned over to a log.
+    # Only a file of the gateway is switched to WAL.
     if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
         raise StoreBroken(
             f"{path} is on a file system whose files cannot be shared, such as a network's; "
@@ -173,7 +173,7 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
 def _bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Of several processes that start at a time, one has done it by now.
+        # Another process that started at the same time has done it by now.
         version = _version(connection, path)
         if version < sqlite_schema.VERSION:
             for statement in sqlite_schema.TABLES if version else (*sqlite_schema.TABLES, *sqlite_schema.NOTES):
@@ -195,9 +195,9 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
 class DamageCheck:
     """Checks the file for damage with `PRAGMA quick_check`, in a thread and on a connection of its own.
 
-    A damaged table may have lost rows, and an unknown task may be given to the caller that names it. So a file that is
-    damaged is not used, and the gateway is not ready, until a check finds it whole. A check reads the whole file, about
-    130 MiB a second. The start waits `AT_START` seconds; a longer check goes on beside the calls.
+    A damaged table may have lost rows, and an unknown task may be given to the caller that names it. So a damaged file
+    is not used, and the gateway is not ready, until a check finds it intact. A check reads the whole file, about 130
+    MiB a second. The start waits `AT_START` seconds; a longer check goes on beside the calls.
 
     Attributes:
         damaged: Whether a check or a statement found damage, and no check since has found the file whole.
@@ -214,16 +214,16 @@ class DamageCheck:
         self._db: sqlite3.Connection | None = None
 
     def suspect(self, error: sqlite3.Error) -> None:
-        """Take note of the error of a statement; where it tells of damage, check the file."""
+        """Note the error of a statement; if it reports damage, check the file."""
         if code_of(error) in _DAMAGED:
             self.damaged = True
             self.begin()
 
     def begin(self, *, anew: bool = False) -> None:
-        """Begin a check, unless one goes on or has ended a short while ago.
+        """Begin a check, unless one is running or has just ended.
 
         Args:
-            anew: Another file lies there now, of which nothing is known.
+            anew: Another, unchecked file is at the path now.
         """
         if anew:
             self.damaged, self._ended = False, -math.inf
@@ -232,12 +232,12 @@ class DamageCheck:
             self._thread.start()
 
     def wait(self, seconds: float) -> None:
-        """Wait for the check that goes on."""
+        """Wait for the running check."""
         if self._thread is not None:
             self._thread.join(seconds)
 
     def stop(self) -> None:
-        """Interrupt the check that goes on."""
+        """Interrupt the running check."""
         if (db := self._db) is not None:
             with contextlib.suppress(sqlite3.ProgrammingError):
                 db.interrupt()
@@ -281,13 +281,13 @@ class SqliteFile:
         self._log_at = -math.inf
         self._look_at = -math.inf
         self._identity: tuple[int, int] | None = None
-        # Whether another file, or none, was found at its place.
+        # Whether another file, or none, was found at its path.
         self._is_astray = False
         # Whether no call waits for other processes now, and how many rows had been changed when that began.
         self._changes_before: int | None = None
 
     def open(self) -> None:
-        """Open it, or go on without where it cannot be used now.
+        """Open it, or continue without it if it cannot be used now.
 
         Raises:
             StoreBroken: it will never be usable.
@@ -304,12 +304,12 @@ class SqliteFile:
         self._attempt_at, self._fault = math.inf, "it is closed"
 
     def check_place(self) -> bool:
-        """Return whether the file lies at its place still; close the connection where another file, or none, does."""
+        """Return whether the file is still at its path; close the connection if another file, or none, is there."""
         if self._is_astray:
             return False
         if self._identity is None or _identity(self.path) == self._identity:
             if self._is_damaged and self._check is not None:
-                # A whole file may have been copied over it.
+                # An intact file may have been copied over it.
                 self._check.begin()
             return True
         logger.error("%s was moved or deleted while it was in use: put it back, or restart the gateway", self.path)
@@ -397,7 +397,7 @@ class SqliteFile:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return the device and the inode of a file; None where there is none."""
+    """Return the device and the inode of a file; None if there is no file."""
     try:
         status = path.stat()
     except OSError:

@@ -2,8 +2,8 @@
 
 Schema 1 and 2 kept tasks and contexts in one table. Schema 2 also kept what was new in an append log beside the
 database, `NAME-ID`, until it was copied into the table. The log has a head line with its epoch and its end, then lines
-of a checksum (CRC-32 of the text, begun with the epoch) and a JSON array of entries. What lies behind the end was never
-acknowledged. A damaged line is passed over, and logged.
+of a checksum (CRC-32 of the text, begun with the epoch) and a JSON array of entries. Bytes behind the end were never
+acknowledged. A damaged line is skipped and logged.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ from gateway.tasks.store import OPEN, StoreBroken
 
 logger = logging.getLogger("gateway.tasks.sqlite")
 
-# "A2AG": what tells our files from those of others (https://www.sqlite.org/pragma.html#pragma_application_id).
+# "A2AG": identifies our files (https://www.sqlite.org/pragma.html#pragma_application_id).
 APPLICATION = 0x41324147
 
 VERSION = 3

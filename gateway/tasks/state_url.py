@@ -1,8 +1,8 @@
 """The URL of a store of tasks, as `gateway.state` names it.
 
-What follows `sqlite://` is a path, as it stands: `sqlite:///var/lib/a2a-gateway/state.db` is absolute and
-`sqlite://state.db` is not. SQLAlchemy reads three slashes as a relative path; here they are what they look like, and
-its four slashes mean the same file.
+The text after `sqlite://` is a literal path: `sqlite:///var/lib/a2a-gateway/state.db` is absolute and
+`sqlite://state.db` is not. SQLAlchemy reads three slashes as a relative path; here they begin an absolute one, and four
+slashes mean the same file.
 
 A Redis is named as its other clients do: `redis://`, `rediss://` (TLS) and `unix://`. Several hosts with commas between
 them are the Sentinels that know a master (`redis+sentinel://HOST,HOST/MASTER`), or nodes of a cluster
@@ -48,7 +48,7 @@ _PATHS = {
 """Paths by what follows redis+ in a scheme: a database, or the master that Sentinels know and a database."""
 _AUTHORITY = re.compile(r"[^:/?]+://([^/?]*@)?([^/?@]*)")
 _URL = re.compile(r"[!-~]+")
-# URLs that can hold no password, not even one in the wrong place.
+# URLs that cannot hold a password, not even in a wrong place.
 _OPEN = re.compile(
     r"memory|sqlite:.*|rediss?(?:\+cluster)?://[A-Za-z0-9._-]+(?::[0-9]{1,5})?(?:,[A-Za-z0-9._-]+(?::[0-9]{1,5})?)*(?:/[0-9]{0,3})?|"
     r"unix://[A-Za-z0-9/._-]+"
@@ -101,7 +101,7 @@ class StateUrl:
         return replace(self, path=folder / self.path) if self.kind == "sqlite" else self
 
     def is_same(self, other: "StateUrl") -> bool:
-        """Return whether both are one place, as far as their names tell."""
+        """Return whether both are the same store, judged by their URLs."""
         if self.kind != other.kind:
             return False
         if self.kind == "sqlite":
@@ -124,7 +124,7 @@ def read_state(text: str) -> StateUrl:
 
 
 def default_state(environ: Mapping[str, str], cwd: Path) -> StateUrl:
-    """Return where state is kept if the file says nothing: in `$STATE_DIRECTORY`, or else in `state/` under `cwd`.
+    """Return the default place of the state: in `$STATE_DIRECTORY`, or else in `state/` under `cwd`.
 
     The file has a directory of its own, so that writing to it does not wake the watcher of the configuration. A file
     that an earlier release made in `cwd` itself is used where it lies.
@@ -140,7 +140,7 @@ def default_state(environ: Mapping[str, str], cwd: Path) -> StateUrl:
 
 
 def may_be_shown(text: str) -> bool:
-    """Return whether a `gateway.state`, right or wrong, surely holds no password."""
+    """Return whether a `gateway.state`, valid or not, certainly holds no password."""
     return _OPEN.fullmatch(text) is not None
 
 
@@ -226,7 +226,7 @@ def read_redis(url: str) -> RedisAddress:
     addresses, readable = "", url
     if (authority := _AUTHORITY.match(url)) is not None:
         addresses = authority[2]
-        # Newer versions of Python read no IPv6 address among several hosts.
+        # Newer versions of Python reject an IPv6 address among several hosts.
         readable = f"{url[: authority.start(2)]}{addresses.partition(',')[0]}{url[authority.end(2) :]}"
     try:
         parts = urlsplit(readable)

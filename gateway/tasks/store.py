@@ -20,7 +20,7 @@ OPEN = frozenset({"", "submitted", "working", "input-required", "auth-required",
 """The states of a task that has not ended, as `a2a.task_state.STATES` spells them; empty if no frame told one."""
 
 SEEN_AGAIN = 60
-"""Seconds after which an entry is written again although nothing is new, so that it is not forgotten."""
+"""Seconds after which an unchanged entry is written again, so that it does not expire."""
 
 PAGE = 500
 
@@ -99,7 +99,7 @@ class Observed(msgspec.Struct, frozen=True, gc=False):
     prefixed: bool = False
 
     def is_foreign(self, task: Owner | None, context: Owner | None) -> bool:
-        """Return whether it names what belongs to another owner; such a frame never leaves.
+        """Return whether it names an id of another owner; such a frame never leaves.
 
         Args:
             task: The task's known owner; None if there is none, or if no task is named.
@@ -173,7 +173,7 @@ class Note(msgspec.Struct, frozen=True):
 NAMES = "name"
 """The kind of notes that hold clients' names of tasks; bounded by `Bounds.tasks`."""
 
-HOMES = "replica of a context"
+AFFINITY = "replica of a context"
 """The kind of notes that hold the replica of a context; bounded by `Bounds.contexts`."""
 
 LARGE_KINDS = frozenset({"body"})
@@ -221,7 +221,7 @@ class Store(Protocol):
         """
 
     async def aclose(self) -> None:
-        """Write what is left, and release everything."""
+        """Write pending data, and release everything."""
 
     # ---- Tasks and contexts --------------------------------------------------------------------------------------
 
@@ -232,7 +232,7 @@ class Store(Protocol):
         """Return the owner of a context; None if it is unknown."""
 
     async def record(self, scope: str, observed: Observed) -> RecordedOwners:
-        """Write what is not known yet, and return the owners of all of it.
+        """Record unknown ids, and return the owners of all ids.
 
         Nothing is written if one of the two is foreign (`Observed.is_foreign`), since the frame is withheld. Otherwise
         a known task gets the state, unless that is empty. Its replica and dialect stay; its context is filled in once.
@@ -278,13 +278,13 @@ class Store(Protocol):
     # ---- Retention -------------------------------------------------------------------------------------------------
 
     async def expire(self, now: int, bounds: Bounds, most: int) -> int:
-        """Forget up to `most` entries, or fewer, that are beyond the bounds; return how many, and 0 if none is left."""
+        """Delete up to `most` entries beyond the bounds; return their number, and 0 if none is left."""
 
     async def figures(self) -> list[Figures]:
         """Return the figures of each tenant."""
 
     async def erase(self, tenant: str) -> int:
-        """Forget all that belongs to a tenant; return how many entries there were."""
+        """Delete all entries of a tenant; return their number."""
 
     async def rows(self, after: tuple[str, str, str], most: int) -> list[Row]:
         """Return entries in the order of `("task" or "context", scope, id)` behind `after`; empty words begin."""

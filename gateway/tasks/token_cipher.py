@@ -1,8 +1,8 @@
-"""Encryption of what the gateway hands to a client and reads again, and names that only the gateway can make.
+"""Encryption of tokens that clients return to the gateway, and names that only the gateway can make.
 
-A page token may tell of another tenant's task: that of a shared agent holds the id of whichever task comes next. So a
-token is encrypted, and bound to its owner and its use, without which it does not open. A *name* is the same whenever it
-is made of the same words, and nobody else can make or read it.
+A page token of a shared agent holds the id of the next task, which may be another tenant's. So a token is encrypted,
+and bound to its owner and its use. A *name* is always the same for the same words, and only the gateway can make or
+read it.
 """
 
 import os
@@ -41,7 +41,7 @@ class TokenCipher:
     def __init__(self, secret: bytes) -> None:
         if len(secret) != SECRET:
             raise ValueError(f"the secret must have {SECRET} bytes")
-        # The labels are older than the names here; with others, tokens and prefixes in use would be void.
+        # The labels are older than the names here; other labels would invalidate tokens and prefixes in use.
         self._cipher = AESGCM(_key(secret, b"a2a-gateway seal 1"))
         self._names = _key(secret, b"a2a-gateway mark 1")
 

@@ -57,8 +57,8 @@ class AccessLog:
             flat: Whether all values were already returned by `flat`.
             recent: Whether it is one of the last lines.
         """
-        # Made here and only written on the sink's thread: it takes a few microseconds, where two threads that want the
-        # interpreter in turns cost each other more.
+        # Rendered here, and only written in the sink's thread: that takes a few microseconds, less than two threads
+        # that compete for the GIL.
         try:
             seconds = time.time()  # noqa: TID251 - a log line tells the time of day
             now = _clock_time(seconds)
@@ -73,7 +73,7 @@ class AccessLog:
         self._sink.write(text)
 
     def close(self, timeout: float = 2.0) -> None:
-        """Write what is queued, for at most `timeout` seconds; a file of its own is closed, standard output is not."""
+        """Write queued lines, for at most `timeout` seconds; a file is closed, standard output is not."""
         self._sink.close(timeout)
         if isinstance(self._stream, RotatedFile):
             self._stream.close()
@@ -87,7 +87,7 @@ def short(text: str | None) -> str | None:
 def flat(value: object) -> object:
     """Return the value in the form of a line."""
     kind = type(value)
-    # In the order of their number: most of what a line holds is nothing, or a short text.
+    # In the order of frequency: most values are absent, or short texts.
     if value is None or kind is int or kind is bool:
         return value
     if kind is float:
@@ -117,7 +117,7 @@ def _json(now: str, fields: Mapping[str, object]) -> bytes:
     except UnicodeEncodeError:
         # Half a surrogate pair.
         line = b""
-    # Other text than plain ASCII is escaped by the slower library: a terminal obeys more than JSON forbids.
+    # Text beyond plain ASCII is escaped by the slower library: terminals interpret characters that JSON allows.
     if not line or not line.isascii() or b"\x7f" in line:
         line = json.dumps(fields, ensure_ascii=True, separators=(",", ":")).encode("ascii")
     return b'{"time":"%b"%b%b\n' % (now.encode("ascii"), b"," if len(line) > _EMPTY else b"", line[1:])
@@ -183,7 +183,7 @@ class Recent(NamedTuple):
 
 
 class RecentRequests:
-    """Keeps the last lines of the access log, and tells those who follow that there are new ones.
+    """Keeps the last lines of the access log, and notifies followers of new ones.
 
     A follower that reads slowly misses lines that were replaced; nothing is queued for it.
     """
@@ -196,11 +196,11 @@ class RecentRequests:
 
     @property
     def followers(self) -> int:
-        """Return how many follow."""
+        """Return the number of followers."""
         return len(self._followers)
 
     def add(self, time: float, fields: Mapping[str, object]) -> None:
-        """Keep one line in place of the oldest; the fields must not change any more."""
+        """Add a line, which replaces the oldest; its fields must not change any more."""
         self._count += 1
         self._lines.append((time, fields))
         for follower in self._followers:
@@ -220,11 +220,11 @@ class RecentRequests:
         return event
 
     def leave(self, event: asyncio.Event) -> None:
-        """Set this event no more."""
+        """Remove a follower's event."""
         self._followers.discard(event)
 
     def close(self) -> None:
-        """Wake all followers for the last time."""
+        """Wake all followers at the end."""
         self.closed = True
         for follower in self._followers:
             follower.set()

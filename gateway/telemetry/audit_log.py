@@ -16,7 +16,7 @@ from gateway.telemetry.output import RotatedFile
 logger = logging.getLogger("gateway.audit")
 
 STRANGERS = 10
-"""Refused credentials per second with an event of their own, because anybody can send any number."""
+"""Refused credentials per second with an event of their own, because clients can send any number."""
 
 
 class AuditEvent(StrEnum):
@@ -124,6 +124,6 @@ class AuditLog:
         self.write(event, fields)
 
     def close(self) -> None:
-        """Write what is queued."""
+        """Write queued events."""
         if self._lines is not None:
             self._lines.close()

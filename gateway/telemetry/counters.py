@@ -1,4 +1,4 @@
-"""Counters, gauges and histograms that cost a request next to nothing, and that Prometheus's library renders.
+"""Counters, gauges and histograms that are cheap per request, and are rendered by Prometheus's library.
 
 The library's own children take a lock and several calls for each addition: 23 µs for the ten additions of one request,
 which are 3 µs here. All additions here are made by the thread of the event loop; rendering, in another one, copies a
@@ -136,7 +136,7 @@ class Histogram(Collector):
         family = HistogramMetricFamily(self._name, self._words, labels=self._labels)
         names = [*map(str, self._bounds), "+Inf"]
         for values, buckets in self._buckets.copy().items():
-            # A copy first: what is added meanwhile would make the sum of the buckets differ from the count.
+            # A copy first: with concurrent additions the sum of the buckets would differ from the count.
             exemplars = {
                 place: Exemplar({"trace_id": trace}, value)
                 for place, (trace, value) in buckets.exemplars.copy().items()

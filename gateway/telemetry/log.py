@@ -1,6 +1,6 @@
 """The gateway's own log, on standard error: JSON lines or text, with secrets masked and control characters shown.
 
-Everything that Python itself would write there goes through it too: warnings, and unhandled exceptions.
+Warnings and unhandled exceptions of Python go through it, too.
 """
 
 import json
@@ -21,9 +21,9 @@ from gateway.telemetry.output import GREY, RED, YELLOW, Form, Sink, coloured
 LONGEST = 4_096
 """Characters of a message that are kept."""
 LONGEST_VALUE = 256
-"""Characters of an argument of a message, or of an extra field, that are kept: others may decide what they hold."""
+"""Characters of an argument of a message, or of an extra field, that are kept: they may hold text of peers."""
 LONGEST_EXCEPTION = 16_384
-"""Characters of a traceback that are kept: the last ones, where the cause stands."""
+"""Characters of a traceback that are kept: the last ones, which have the cause."""
 
 logger = logging.getLogger("gateway.telemetry.log")
 
@@ -48,7 +48,7 @@ _SECRETS = (
         "***",
     ),
     (re.compile(r"\b(Bearer|Basic)(\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE), r"\1\2***"),
-    # API keys of this gateway, and tokens wherever they turn up
+    # API keys of this gateway, and tokens in any place
     (re.compile(r"\ba2a_[A-Za-z0-9_-]{16,}"), "a2a_***"),
     (re.compile(r"\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_.-]*"), "***"),
     # name=value of a query or a form, 'name': 'value' or ('name', b'value') of what is printed, Name: value of a header
@@ -61,7 +61,7 @@ _SECRETS = (
 def configure(form: Form, level: str, *, stream: BinaryIO | None = None) -> Sink:
     """Send every logger of the process to standard error, or to `stream`; replaces what an earlier call set up.
 
-    uvicorn's access lines are off (the access log has them), and libraries speak from WARNING upwards.
+    uvicorn's access lines are off (the access log has them), and libraries log from WARNING upwards.
 
     Args:
         level: debug, info, warning or error.
@@ -85,7 +85,7 @@ def configure(form: Form, level: str, *, stream: BinaryIO | None = None) -> Sink
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
-    # Otherwise warnings of libraries and unhandled exceptions would be bare text between the lines.
+    # Otherwise warnings of libraries and unhandled exceptions would be plain text between the lines.
     logging.captureWarnings(capture=True)
     sys.excepthook = _uncaught
     threading.excepthook = _uncaught_in_thread
@@ -101,7 +101,7 @@ def redact(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Escape everything in a text that moves a cursor, ends a line or turns its direction."""
+    """Escape all characters of a text that move a cursor, end a line or change its direction."""
     if text.isprintable():
         return text
     return "".join(
@@ -167,7 +167,7 @@ def current_level() -> str:
 
 
 class _LineHandler(logging.Handler):
-    """Renders a record where it arises, because what it refers to may change.
+    """Renders a record where it is logged, because its objects may change later.
 
     Args:
         sink: Writes the lines; None to write each at once to standard error.
@@ -183,7 +183,7 @@ class _LineHandler(logging.Handler):
         try:
             line = self._render(record)
         except Exception as error:  # noqa: BLE001 - a record that cannot be rendered must not fail the call that logs it
-            # Not `handleError`, which writes the record as it is to standard error.
+            # Not `handleError`, which writes the unmasked record to standard error.
             words = {"name": record.name, "levelno": record.levelno, "levelname": record.levelname}
             args = (type(error).__name__,)
             line = self._render(logging.makeLogRecord({**words, "msg": "a record cannot be written: %s", "args": args}))
@@ -229,7 +229,7 @@ def _message(record: logging.LogRecord) -> str:
             message %= short
         except Exception:  # noqa: BLE001 - arguments that do not fit their format are still worth reading
             message = f"{message} {short!r}"
-    # More than is kept, so that no secret is cut where it would not be known any more.
+    # More than is kept, so that a cut secret is still recognised.
     return redact(message[: 2 * LONGEST])[:LONGEST]
 
 

@@ -26,7 +26,7 @@ from gateway.telemetry.worker_metrics import Encode, WorkerMetrics
 
 NO_AGENT = "-"
 NO_TENANT = "-"
-"""The tenant of requests whose caller is unknown; it can be no tenant's name."""
+"""The tenant of requests with an unknown caller; it is not a valid tenant name."""
 OTHER = "other"
 
 _PREFIX = "a2a_gateway_"
@@ -321,7 +321,7 @@ class AgentMeter:
         self._sizes: tuple[Buckets, Buckets] | None = None
         with metrics.meeting:
             metrics.meters[id(self)] = self
-            # An agent that was never called has these two series all the same: a gauge that is not there is no zero.
+            # An agent that was never called has these two series, too: a missing gauge does not count as zero.
             self._in_flight = metrics.in_flight.share(())
             self._streams = metrics.streams_open.share(())
             for gauge in (self._in_flight, self._streams):
@@ -380,11 +380,11 @@ class AgentMeter:
         sizes[1].observe(response)
 
     def forwarding(self, change: int) -> None:
-        """Count one request more (1) or fewer (-1) that is being forwarded."""
+        """Change the number of requests that are being forwarded, by 1 or -1."""
         self._in_flight[self.agent] += change
 
     def streaming(self, change: int) -> None:
-        """Count one stream more (1) or fewer (-1) that is open."""
+        """Change the number of open streams, by 1 or -1."""
         self._streams[self.agent] += change
 
     def stream_closed(self, by: str, duration: float, trace_id: str | None = None) -> None:
@@ -397,7 +397,7 @@ class AgentMeter:
         self._events[name] += 1
 
     def task_denied(self, operation: str) -> None:
-        """Count a call that named a task which is not its caller's."""
+        """Count a call that named a task of another owner."""
         self._metrics.tasks_denied.add((self.agent, operation))
 
     def task(self, state: str) -> None:
@@ -425,7 +425,7 @@ class AgentMeter:
 
 
 _EVERY = 0.05
-"""Seconds between two looks at the lag; with more of them a stall of `_STALL` is seen less often."""
+"""Seconds between two measurements of the lag; with a longer interval a stall of `_STALL` is often missed."""
 _STALL = 0.1
 """Lag in seconds that counts as a stall."""
 
@@ -444,7 +444,7 @@ async def watch_lag(metrics: Metrics) -> None:
             metrics.loop_stalls.add(())
         timer = loop.call_at(now + _EVERY, look, now + _EVERY)
 
-    # Not a task that sleeps: an idle gateway would wake twice for each look.
+    # Not a task that sleeps: an idle gateway would wake twice for each measurement.
     timer = loop.call_later(_EVERY, look, loop.time() + _EVERY)
     try:
         await loop.create_future()

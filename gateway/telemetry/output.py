@@ -44,7 +44,7 @@ def coloured(text: str, colour: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Text that cannot move the cursor, colour the terminal or break the line; at most 200 characters of it."""
+    """Text without control sequences and line ends, of at most 200 characters."""
     safe = "".join(character if character.isprintable() else "�" for character in text[:200])
     return safe if len(text) <= 200 else safe + "…"
 
@@ -72,10 +72,10 @@ class Sink:
     def __init__(self, stream: BinaryIO, *, capacity: int = CAPACITY) -> None:
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
-        # Unbuffered: a thread stuck in a buffered write holds the lock that the interpreter wants at its end.
+        # Unbuffered: a thread stuck in a buffered write holds a lock that the interpreter needs at its end.
         self._stream = getattr(stream, "raw", stream)
         self._capacity = capacity
-        # A list, taken in one step: a queue is taken from one by one, and each time the interpreter changes threads.
+        # A list that is taken in one step: a queue would be emptied item by item, with a thread switch for each.
         self._queued: list[bytes] = []
         self._wake = threading.Event()
         self._closing = threading.Event()
@@ -109,7 +109,7 @@ class Sink:
         self._refused += 1
 
     def close(self, timeout: float = 2.0) -> None:
-        """Write what is queued, for at most `timeout` seconds; what is left then is dropped. May be called twice."""
+        """Write queued lines, for at most `timeout` seconds; the rest is dropped. May be called twice."""
         atexit.unregister(self.close)
         self._closed = True
         self._closing.set()
@@ -122,7 +122,7 @@ class Sink:
         while True:
             self._wake.wait()
             self._closing.wait(GATHER)
-            # Before anything is taken or the end is looked for: what comes from here on wakes this thread again.
+            # First, so that lines that come from here on wake this thread again.
             self._wake.clear()
             closing = self._closing.is_set()
             self._woken = False
@@ -134,7 +134,7 @@ class Sink:
                 return
 
     def _put(self, lines: list[bytes]) -> None:
-        """Write whole lines, and count those that did not get out whole."""
+        """Write whole lines, and count the incomplete ones."""
         # After a write that broke off within a line, an empty start keeps the next line readable.
         if self._torn:
             lines[0] = b"\n" + lines[0]
@@ -181,7 +181,7 @@ class RotatedFile:
             try:
                 file = _opened(self._path)
             except OSError as error:
-                # The old file takes it still.
+                # It still goes to the old file.
                 logger.warning("the log %s cannot be opened again: %s", self._path, error.strerror)
             else:
                 self._file.close()
@@ -211,7 +211,7 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _private(path: str, flags: int) -> int:
-    # A pipe without a reader is an error, and not a wait.
+    # A pipe without a reader is an error instead of a wait.
     return os.open(path, flags | os.O_NONBLOCK, 0o600)
 
 
@@ -219,7 +219,7 @@ def _private(path: str, flags: int) -> int:
 
 
 class SharedStream(RawIOBase):
-    """Writes to a file descriptor by turns with other processes, and with other threads of this one.
+    """Writes to a file descriptor, in turn with other processes and with other threads of this one.
 
     The system splits writes of more than 4 KiB to a pipe. Make it before the processes are forked.
     """
@@ -227,7 +227,7 @@ class SharedStream(RawIOBase):
     def __init__(self, descriptor: int) -> None:
         super().__init__()
         self._descriptor = descriptor
-        # A lock of a file ends with the process that holds it. It is the process's, so threads need another one.
+        # A file lock ends with the process that holds it. All threads of a process share it, so they need another lock.
         self._lock = tempfile.TemporaryFile()  # noqa: SIM115 - for as long as this
         self._thread_lock = threading.Lock()
 

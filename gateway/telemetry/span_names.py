@@ -26,7 +26,7 @@ TASK_STATE = "a2a.task.state"
 INVOKE_AGENT = "invoke_agent"
 """The value of `GEN_AI_OPERATION` for an operation that sends the agent a message."""
 TASK_STATE_EVENT = "a2a.task.state_changed"
-"""The event of a task whose state an answer or a stream tells."""
+"""The event of a change of the task's state."""
 
 OF_EXCHANGE: Mapping[str, str] = {
     "method": "http.request.method",
@@ -51,4 +51,4 @@ OF_EXCHANGE: Mapping[str, str] = {
 }
 """Attributes of the server span, by the field of the access log that has the value.
 
-Left out on purpose: `principal`, `detail` and `a2a_tenant`, which callers and agents fill with their own words."""
+Left out on purpose: `principal`, `detail` and `a2a_tenant`, which hold text of callers and agents."""

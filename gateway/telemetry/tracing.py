@@ -2,7 +2,7 @@
 
 The one module that imports opentelemetry (the extra `otel`); it is imported where tracing is configured. Nothing of it
 is global: each configuration has a tracer provider, an exporter and a queue of its own. Spans wait in a bounded queue
-for the thread that exports them, so that a collector which is slow or gone costs spans and never a call.
+for the exporting thread, so a slow or missing collector loses spans and never delays a call.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from gateway.telemetry import span_names as names
 from gateway.telemetry.access_log import short
 
 FLUSH_TIMEOUT = 2.0
-"""Seconds that closing waits for the last spans to be exported, beyond the drain of calls."""
+"""Seconds for the export of the last spans, after the drain of calls."""
 _EXPORT_TIMEOUT = 5.0
 """Seconds for one batch, its retries included."""
 _EVERY_MS = 1000
@@ -98,12 +98,12 @@ class Tracing:
         return ExchangeSpan(self._tracer, self._tracer.start_span("HTTP", _parent(head), SpanKind.SERVER))
 
     async def aclose(self) -> None:
-        """Export what waits, for at most `FLUSH_TIMEOUT` seconds, and end the exporter."""
+        """Export waiting spans, for at most `FLUSH_TIMEOUT` seconds, and end the exporter."""
         loop, done = asyncio.get_running_loop(), asyncio.Event()
 
         def flush() -> None:
             self._provider.shutdown()
-            # Nobody waits any more, and the loop may be gone.
+            # The caller may have stopped waiting, and the loop may be closed.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(done.set)
 
@@ -245,7 +245,7 @@ class AttemptSpan:
 
 
 class Reply(Protocol):
-    """A reply of an agent, as far as its span tells of it."""
+    """The parts of an agent's reply that its span has."""
 
     @property
     def http_status(self) -> int:
@@ -276,7 +276,7 @@ def _parent(head: Head) -> Context:
 
 
 class _Reported(SpanExporter):
-    """Exports by OTLP, and logs when that begins to fail and when it works again, with the first reason.
+    """Exports by OTLP, and logs the begin of a failure with its reason, and the recovery.
 
     Args:
         url, protocol, headers: As `Tracing`.

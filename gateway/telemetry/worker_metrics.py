@@ -2,8 +2,8 @@
 
 Each worker writes its metrics to a file of its own once a second, and when it ends. Counters and histograms are added
 up, and counts of workers that ended are kept, so that no counter goes back. At most the last second of a killed worker
-is lost. Gauges are added up too, but for those that describe the whole gateway (`_COMBINE`). Of the exemplars of one
-bucket that of one worker is shown.
+is lost. Gauges are added up too, except those that describe the whole gateway (`_COMBINE`). A bucket has the exemplar
+of one worker.
 
 prometheus-client can do this with memory-mapped values; they cost a request 70 µs more than those of `counters`.
 """
@@ -101,7 +101,7 @@ class WorkerMetrics:
     def render(self, registry: CollectorRegistry, encode: Encode) -> bytes:
         """Return the metrics of all workers; those of this one as they are now.
 
-        They are written first: what one answer has shown, the next one has too, whichever worker gives it.
+        They are written first, so that the next answer of any worker includes them.
         """
         with self._writing:
             living = [_collected(registry)]
@@ -128,7 +128,7 @@ class WorkerMetrics:
 
     @contextmanager
     def _locked(self, kind: int) -> Iterator[None]:
-        """Keep counts from being read both from the file of a worker and among those that ended, or from neither."""
+        """Lock the files, so that the counts of an ending worker are read exactly once."""
         with (self._folder / _LOCK).open("ab") as file:
             fcntl.flock(file, kind)
             yield

@@ -19,8 +19,8 @@ from gateway.upstream.circuit_breaker import CircuitBreaker
 from gateway.upstream.dns import Discovery
 from gateway.upstream.replica import Replica, Target
 
-NO_TRIALS = (False, False)
-"""As `Balancer.begin` returns it for a call that is no trial."""
+NOT_HALF_OPEN = (False, False)
+"""As `Balancer.begin` returns it for a call that is no half-open one."""
 
 
 def choose(replicas: Sequence[Replica], now: float, chance: Callable[[], float]) -> Replica | None:
@@ -200,38 +200,38 @@ class Balancer:
             )
         return found
 
-    def steady(self, owner: str) -> Replica:
-        """Return the replica for a caller's lists, always the same one, so that the pages of one list fit together."""
+    def steady(self, key: str) -> Replica:
+        """Return the replica for a key, always the same one, so that the pages of a caller's list fit together."""
         now = self.clock()
         available = [each for each in self.replicas.values() if each.weight and each.condition.is_available(now)]
         if not available:
             return self.another(())
-        # Rendezvous hashing: the same in every process, and a lost replica moves its own callers only.
-        return max(available, key=lambda each: blake2b(f"{owner} {each.name}".encode()).digest())
+        # Rendezvous hashing: the same in every process, and a lost replica moves its own keys only.
+        return max(available, key=lambda each: blake2b(f"{key} {each.name}".encode()).digest())
 
     # ---- Results -------------------------------------------------------------------------------------------------
 
     def begin(self, replica: Replica) -> tuple[bool, bool]:
-        """Count a call; return whether it is the trial of the replica, and that of the backend."""
+        """Count a call; return whether it is the half-open call of the replica, and that of the backend."""
         condition = replica.condition
         condition.active += 1
         if not condition.ejection.is_open and not self.breaker.is_open:
-            return NO_TRIALS
+            return NOT_HALF_OPEN
         now = self.clock()
         return condition.ejection.begin(now), self.breaker.begin(now)
 
-    def end(self, replica: Replica, trials: tuple[bool, bool]) -> None:
+    def end(self, replica: Replica, half_open: tuple[bool, bool]) -> None:
         """Count the end of a call, after its result if there is one.
 
         Args:
-            trials: As `begin` returned them.
+            half_open: As `begin` returned them.
         """
         replica.condition.active -= 1
-        if trials is NO_TRIALS:
+        if half_open is NOT_HALF_OPEN:
             return
-        if trials[0]:
+        if half_open[0]:
             replica.condition.ejection.abandoned()
-        if trials[1]:
+        if half_open[1]:
             self.breaker.abandoned()
 
     def succeeded(self, replica: Replica) -> None:
@@ -241,19 +241,19 @@ class Balancer:
         if self.breaker.failures:
             self.breaker.succeeded()
 
-    def failed(self, replica: Replica, why: str, trials: tuple[bool, bool] = NO_TRIALS) -> None:
+    def failed(self, replica: Replica, why: str, half_open: tuple[bool, bool] = NOT_HALF_OPEN) -> None:
         """Count a call that failed because of the replica, or the way to it.
 
         Args:
-            trials: As `begin` returned them.
+            half_open: As `begin` returned them.
         """
         now, replicas = self.clock(), self.replicas
-        self.breaker.failed(now, why, trial=trials[1])
+        self.breaker.failed(now, why, half_open=half_open[1])
         others = sum(each.condition.ejection.is_open for each in replicas.values() if each is not replica)
         # A single replica gets its calls all the same; it is only shown as ejected, and not retried.
         is_single = len(replicas) < 2
         may_open = is_single or others < max(1, len(replicas) * self.max_ejected // 100)
-        if replica.condition.ejection.failed(now, why, may_open=may_open, trial=trials[0]):
+        if replica.condition.ejection.failed(now, why, may_open=may_open, half_open=half_open[0]):
             replica.condition.ejections += 1
             if not is_single:
                 self.on_ejection(replica)

@@ -4,11 +4,11 @@ A connection is in one of three states:
 
     IDLE     no response; the pool holds it. A byte, a close or the idle deadline closes it (`drop`).
     BUSY     a response: the request or the answer is on its way. It becomes IDLE after a complete answer, else CLOSED.
-    CLOSED   the transport is closing. A connection that was once in doubt is never used again (safety T14).
+    CLOSED   the transport is closing. A connection that may be out of step is never used again (safety T14).
 
 A connection closes on a byte while it is IDLE, because no request asked for it, and on any byte after an answer's end.
-It is not reused after an answer that came before the request was sent whole, that turned out to be none (`distrust`),
-or that filled the read buffer: over TLS there may be more, which the loop reads later and `usable` cannot see.
+It is not reused after an answer that came before the request was sent whole, that was not an A2A answer (`distrust`),
+or that filled the read buffer: over TLS there may be more bytes, which the loop reads later and `usable` cannot see.
 """
 
 import asyncio
@@ -114,7 +114,7 @@ class Connection(asyncio.BufferedProtocol):
         self._poll: select.poll | None = None
         self.response: Response | None = None
         self._is_used = False
-        self._distrusted = False  # an earlier answer was not to what was asked
+        self._distrusted = False  # an earlier answer belonged to another request
         self._unsent: memoryview | None = None
         self._writing_paused = False
         self._reading_paused = False
@@ -124,8 +124,8 @@ class Connection(asyncio.BufferedProtocol):
     def usable(self) -> bool:
         """Return whether an exchange may start: it is open, not too old, and nothing waits in the kernel.
 
-        The kernel may hold a close, or bytes that nobody asked for, that the loop has not read yet. A request would
-        meet a closed connection, or take a foreign answer for its own.
+        The kernel may hold a close, or unsolicited bytes, that the loop has not read yet. A request would meet a closed
+        connection, or read a foreign answer.
         """
         transport = self.transport
         if transport is None or transport.is_closing() or self.loop.time() >= self.retires:
@@ -139,7 +139,7 @@ class Connection(asyncio.BufferedProtocol):
         return not self._poll.poll(0)
 
     def exchange(self, head: bytes, body: bytes, deadline: float) -> Coroutine[Any, Any, Response]:
-        """Send a request, and return what waits for the head of the answer.
+        """Send a request, and return an awaitable for the head of the answer.
 
         An answer that comes before the request is sent whole is taken, and the connection is not reused. Cancellation
         closes the connection.
@@ -150,7 +150,7 @@ class Connection(asyncio.BufferedProtocol):
         Raises:
             UpstreamTimeout: it is not.
             UpstreamReset: the agent closed first.
-            UpstreamProtocol: the answer is no HTTP.
+            UpstreamProtocol: the answer is not HTTP.
         """
         transport = self.transport
         reader = ResponseParser(self._header_bytes, self._header_count, self._plain)
@@ -164,18 +164,18 @@ class Connection(asyncio.BufferedProtocol):
             transport.write(head)
             self._unsent = memoryview(body)
             self._send()
-        # Not awaited here: the loop goes through each frame in between again when the answer comes.
+        # Not awaited here: each awaiting frame costs time when the answer resumes it.
         return response.head(deadline)
 
     def rest(self, seconds: float) -> None:
-        """Be idle for at most so many seconds."""
+        """Stay idle for at most so many seconds."""
         self._deadline.within(seconds)
 
     def drop(self) -> None:
         """Close at once, while idle."""
         self._deadline.stop()
         if self.transport is not None:
-            # Never `close`: over TLS it would wait for the agent's farewell.
+            # Never `close`: over TLS it would wait for the agent's close_notify.
             self.transport.abort()
         self._keeper.dropped(self)
 
@@ -193,7 +193,7 @@ class Connection(asyncio.BufferedProtocol):
         self._keeper.settled(self, reusable=False)
 
     def distrust(self) -> None:
-        """Start no further exchange; an open one goes on."""
+        """Refuse further exchanges; an open one goes on."""
         self._distrusted = True
         if self.response is None:
             self.drop()
@@ -201,7 +201,7 @@ class Connection(asyncio.BufferedProtocol):
     # ---- Deadlines ---------------------------------------------------------------------------------------------
 
     def expect(self, deadline: float, expired: Callable[[], Fault]) -> "asyncio.Future[None]":
-        """Return what to wait for; at `deadline` the exchange fails with `expired()`."""
+        """Return a future to wait for; at `deadline` the exchange fails with `expired()`."""
         self._expired = expired
         self._deadline.set(deadline)
         return self.loop.create_future()
@@ -264,7 +264,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if reader.ended:
             if nbytes == READ_SIZE:
-                # There may be more, which belongs to nothing.
+                # There may be more bytes, which belong to no answer.
                 reader.reusable = False
             self._finish(response, reader)
             return
@@ -291,7 +291,7 @@ class Connection(asyncio.BufferedProtocol):
             self.fail(UpstreamReset(CUT, detail="closed below TLS"))
 
     def _farewell(self) -> bool:
-        """Return whether the agent itself closed; below TLS anybody on the way can close (RFC 9112 §9.8).
+        """Return whether the agent itself closed; below TLS any host on the path can close (RFC 9112 §9.8).
 
         uvloop reports a close below TLS as an error, asyncio as if the agent had closed.
         """
@@ -299,7 +299,7 @@ class Connection(asyncio.BufferedProtocol):
         if secured is None:
             return True
         try:
-            return not secured.read(1)  # nothing, and no error: the farewell was read
+            return not secured.read(1)  # no data and no error: close_notify was read
         except ssl.SSLZeroReturnError:
             return True
         except ssl.SSLError:
@@ -318,18 +318,18 @@ class Connection(asyncio.BufferedProtocol):
         self._writing_paused = True
 
     def resume_writing(self) -> None:
-        """Send on."""
+        """Resume sending."""
         self._writing_paused = False
         self._send()
 
     def pause_reading(self) -> None:
-        """Stop reading until the answer was taken."""
+        """Stop reading until the answer was consumed."""
         if not self._reading_paused and self.transport is not None and not self.transport.is_closing():
             self._reading_paused = True
             self.transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read on."""
+        """Resume reading."""
         if self._reading_paused:
             self._reading_paused = False
             if self.transport is not None and not self.transport.is_closing():

@@ -192,7 +192,7 @@ class ConnectionPool:
         flow = self.limiter.enter(tenant, weight)
         if flow is None:
             flow = await self._turn(tenant, weight)
-        # Without a connection the place is left at once, else at the end of the exchange.
+        # Without a connection the place is released at once, else at the end of the exchange.
         connection = None if fresh else self.newest()
         if connection is None:
             connection = await self._connect(connect, flow)
@@ -249,7 +249,7 @@ class ConnectionPool:
             )
 
     async def _connect(self, seconds: float, flow: Flow) -> Connection:
-        """Return a new connection; without one the place is left."""
+        """Return a new connection; if there is none, the place is released."""
         loop = asyncio.get_running_loop()
         limits = self.limits
         if self._resting and self.active + len(self._resting) > limits.connections:

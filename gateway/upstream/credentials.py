@@ -12,7 +12,7 @@ from gateway.routing.token_claim import claim_at, single
 from gateway.upstream.oauth2 import Subject
 from gateway.upstream.upstream import Caller, IdentityNames, Treatment
 
-# Not the space, which HTTP drops at the ends of a value, and not the escape: two subjects must never look alike.
+# Neither the space, which HTTP drops at the ends of a value, nor the escape: two subjects must never be equal.
 _IDENTITY_SAFE = "!#$&'()*+,-./:;<=>?@[]^_`{|}~"
 
 EXTENSIONS = frozenset({b"a2a-extensions", b"x-a2a-extensions"})
@@ -38,10 +38,10 @@ def credentials(treatment: Treatment, head: Head) -> Pairs:
 def subject_of(head: Head, principal: Principal) -> Subject:
     """Return the token of the caller, to be exchanged for one for the agent.
 
-    Only a token that the gateway has verified is: an API key would be shown to a server that must not have it.
+    Only a token that the gateway has verified is exchanged: the token endpoint must not see API keys.
 
     Raises:
-        AuthMissing: The caller has shown none.
+        AuthMissing: The caller has no token.
     """
     shown = head.all(b"authorization")
     expires = principal.claims.get("exp")

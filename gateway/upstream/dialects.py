@@ -34,7 +34,7 @@ class Interface(msgspec.Struct, frozen=True):
 
 
 class Reading(Protocol):
-    """The part of a card source that tells dialects."""
+    """The part of a card source that has the dialects."""
 
     @property
     def version(self) -> int:
@@ -232,10 +232,10 @@ GRPC = (Binding.GRPC,)
 
 
 def spellings(call: Call, alias: Alias | None = None) -> tuple[Dialect, ...]:
-    """Return the dialects that a call may be meant in, the likeliest first: two versions share some method names.
+    """Return the dialects that a call may have, the likeliest first: two versions share some method names.
 
     Args:
-        alias: The alias of its task, if known: the call that made it tells the version.
+        alias: The alias of its task, if known: the call that made it shows the version.
     """
     dialect = call.dialect
     if call.path.legacy_card:

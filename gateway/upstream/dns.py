@@ -69,7 +69,7 @@ class Discovery:
         self._leaving: list[Target] = []
 
     async def run(self) -> None:
-        """Look the name up again and again."""
+        """Look the name up periodically, until cancelled."""
         while True:
             await self.look_up()
             await asyncio.sleep(EVERY)

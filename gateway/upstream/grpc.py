@@ -39,7 +39,7 @@ class GrpcUpstream:
         clock: Monotonic seconds.
 
     Raises:
-        ValueError: a credential is none that gRPC can carry; the text does not have it.
+        ValueError: gRPC cannot carry a credential; the text does not contain it.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class GrpcUpstream:
 
     @property
     def idle(self) -> int:
-        """1 while the connection stands and serves none, else 0."""
+        """1 while the connection is established and idle, else 0."""
         return self.channel.idle
 
     def send(
@@ -90,10 +90,10 @@ class GrpcUpstream:
         *,
         fresh: bool = False,  # noqa: ARG002 - calls share the connection
     ) -> Coroutine[Any, Any, GrpcReply]:
-        """Send the call; the answer, or the first message of a stream, is there when this was awaited.
+        """Send the call, and return the reply with its answer, or with the first message of a stream.
 
-        The agent is told how long it has: the shorter of what its timeouts say and of what is left of the client's own.
-        The first message of a stream has as long as an answer; a stream as a whole only what the client says.
+        The agent gets a deadline: the shorter of its own timeouts and of the rest of the client's deadline. The first
+        message of a stream has the timeout of an answer; a stream as a whole has only the client's deadline.
 
         Raises:
             BodyTooLarge, UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Unsent, Draining: as the
@@ -115,6 +115,7 @@ class GrpcUpstream:
         metadata = (*self._metadata(version, head, caller), ("x-request-id", caller.request_id), *own)
         patience = timeouts.send if call.operation.sends else timeouts.first_byte
         wanted = self._left(head, caller)
+        # Not awaited here: the loop goes through each frame in between again when the answer comes.
         if call.operation.streams:
             return self.channel.stream(path, message, metadata, first=patience, timeout=wanted)
         limit = min(patience, timeouts.total)
@@ -123,11 +124,11 @@ class GrpcUpstream:
         return self.channel.unary(path, message, metadata, timeout=limit)
 
     async def aclose(self) -> None:
-        """Close the connection, cutting what is on its way."""
+        """Close the connection and cut open calls."""
         await self.channel.aclose()
 
     def _left(self, head: Head, caller: Caller) -> float | None:
-        """Return the seconds that a gRPC client still gives the call, or None."""
+        """Return the seconds left of a gRPC client's deadline, or None."""
         wanted = head.timeout
         if wanted is None or caller.since is None:
             return wanted
@@ -145,7 +146,7 @@ class GrpcUpstream:
         return with_tenant(call, tenant, scope_field=self._scope_field)
 
     def _metadata(self, version: Version, head: Head, caller: Caller) -> Metadata:
-        """Return all metadata but the request id; cached with the head for the next request of the same caller."""
+        """Return all metadata except the request id; cached with the head for the next request of the same caller."""
         key = (self, version)
         found = caller.prepared.metadata.find(key, head, caller)
         if found is not None:

@@ -1,17 +1,12 @@
-"""The connection to one agent over gRPC: made when it is first needed, shared by all calls.
+"""The connection to one agent over gRPC: opened when it is first needed, shared by all calls.
 
 gRPC connects for the first call and again for the next one after a connection was lost; a call that finds no
-connection is never sent. A channel that could not connect is let go: the next call tries afresh, so that neither gRPC's
-pauses between attempts nor its memory of a name that was not found keep away an agent that is back. Calls that are
-still going on over such a channel are not disturbed.
+connection is never sent. A channel that could not connect is dropped, and the next call makes a new one. So neither
+gRPC's backoff nor its cache of failed DNS look-ups delays calls to an agent that is back. Open calls on the dropped
+channel go on.
 
-Decision: pings come less often than every five minutes. Servers of gRPC in C, Python, Go and Java take a client that
-pings more often, on a stream on which nothing is said, for an abuser (gRFC A8): with the fourth ping they close the
-connection, and every stream with it. What a dead connection does not take is found out within `_PING_TIMEOUT` all the
-same.
-
-Decision: windows do not grow with the speed of the line. What an agent sends to a client that does not read waits in
-the gateway, and would be megabytes for each stream.
+Pings come less often than every five minutes, because servers close the connection of a client that pings more often
+(decision 0011). Windows do not grow with the speed of the line: data for a client that does not read waits here.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,6 +18,7 @@ from gateway.a2a.fault import BodyTooLarge, Fault, UpstreamConnect
 from gateway.upstream.connection import closed
 from gateway.upstream.grpc_library import aio, grpc
 from gateway.upstream.grpc_reply import GrpcReply
+from gateway.upstream.reply_cache import ReplyCache
 from gateway.upstream.response import late
 
 Metadata = Sequence[tuple[str, str]]
@@ -60,9 +56,9 @@ class GrpcChannel:
     Args:
         url: `grpc://host:port`, or `grpcs://host:port` for TLS.
         connect: Seconds to connect in, name look-up and TLS included.
-        roots: The certificates of the authorities that vouch for the agent, as `authorities` reads them; for TLS only.
-        shown: The private key and the certificates that the gateway shows, as PEM; None for none.
-        address: One of those that the URL's host has, where the connection goes to no other.
+        roots: The certificates of the authorities that verify the agent, as `authorities` reads them; for TLS only.
+        shown: The private key and the certificates of the gateway as a client, as PEM; or None.
+        address: The only address of the URL's host to connect to; None for any.
         server_name: The name for SNI and certificate verification instead of the URL's host.
     """
 
@@ -81,11 +77,11 @@ class GrpcChannel:
         if parts.scheme not in _DEFAULT_PORT:
             raise ValueError("no address of gRPC")
         if parts.scheme == "grpcs" and not roots:
-            # gRPC would look for some by itself, where the environment says.
+            # gRPC would read some by itself, from a variable of the environment.
             raise ValueError("no authority is named for the agent's certificate")
         host = address or parts.hostname or ""
         host = f"[{host}]" if ":" in host else host
-        # Without a name for the way to look it up, some hosts would be taken for one.
+        # Without a resolver's scheme in front, gRPC would read some hosts as a scheme.
         self._address = f"{host}:{parts.port or _DEFAULT_PORT[parts.scheme]}"
         self._target = f"dns:///{self._address}"
         self._named: tuple[tuple[str, str], ...] = ()
@@ -109,7 +105,7 @@ class GrpcChannel:
 
     @property
     def idle(self) -> int:
-        """1 while the connection stands and serves none, else 0."""
+        """1 while the connection is established and idle, else 0."""
         return int(not self.active and self._line is not None and self._line.channel.get_state() is _READY)
 
     async def unary(
@@ -121,7 +117,7 @@ class GrpcChannel:
         timeout: float,  # noqa: ASYNC109 - kept by gRPC, which tells the agent
         expired: Callable[[], Fault] = late,
     ) -> GrpcReply:
-        """Send one message and return the whole answer, or the status in its place.
+        """Send one message and return the whole answer, or the status instead.
 
         Args:
             timeout: Seconds for all of it, connecting included.
@@ -132,7 +128,7 @@ class GrpcChannel:
             UpstreamConnect: no connection; nothing was sent.
             UpstreamTimeout: no answer in time.
             UpstreamReset: the connection, or the call, broke off.
-            UpstreamProtocol: the answer is no gRPC or too long, or says that the gateway is not accepted.
+            UpstreamProtocol: the answer is not gRPC or too long, or rejects the gateway's credential.
             Unsent: the channel is closed.
             Draining: it was closed meanwhile.
         """
@@ -177,7 +173,7 @@ class GrpcChannel:
             raise
 
     async def aclose(self) -> None:
-        """Close the connection, cutting what is on its way; returns when nothing is left of it."""
+        """Close the connection and cut open calls; return when it is gone."""
         self._closed = True
         for call in tuple(self._calls):
             call.cancel()
@@ -213,7 +209,7 @@ class GrpcChannel:
             ("grpc.max_receive_message_length", self._bounds.answer),
             ("grpc.max_metadata_size", self._bounds.metadata),
             ("grpc.absolute_max_metadata_size", self._bounds.metadata),
-            # Timeouts of one attempt to connect, where the longer of the two counts, and of a DNS query.
+            # Timeouts of one attempt to connect, of which the longer counts, and of a DNS query.
             ("grpc.min_reconnect_backoff_ms", int(self._connect * 1000)),
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.dns_ares_query_timeout", int(self._connect * 1000)),
@@ -223,7 +219,7 @@ class GrpcChannel:
             ("grpc.keepalive_permit_without_calls", 0),
             ("grpc.http2.max_pings_without_data", 0),
             ("grpc.http2.bdp_probe", 0),
-            # The gateway decides whether a call is sent again (`retry.py`), not gRPC and not an answer of DNS.
+            # Retries are decided in `retry.py`, not by gRPC and not by DNS records.
             ("grpc.enable_retries", 0),
             ("grpc.service_config_disable_resolution", 1),
             # The environment names no proxies (safety K9), and no two backends share a connection.
@@ -244,6 +240,6 @@ class _Line:
 
     def __init__(self, channel: aio.Channel) -> None:
         self.channel = channel
-        self.bare: dict[object, object] = {}
+        self.bare = ReplyCache()
         self.unary = cache(channel.unary_unary)
         self.stream = cache(channel.unary_stream)

@@ -1,7 +1,7 @@
 """The gRPC library, loaded so that grpc-core does not write to standard error, past the log.
 
-Its messages name addresses, and agents and strangers can cause any number of them. The variable counts only if it is
-set before the library is loaded, so every other module imports the library from here.
+Its messages name addresses, and agents and unauthenticated clients can cause any number of them. The variable counts
+only if it is set before the library is loaded, so every other module imports the library from here.
 """
 
 import os

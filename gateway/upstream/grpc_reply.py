@@ -1,24 +1,17 @@
 """A reply over gRPC: one message, or a stream that may last for hours, and the status that ends it.
 
-Tells the status that an agent gave from a status that the gRPC library made up because there was none.
+Distinguishes the status of an agent from a status that the gRPC library makes up because there was none.
 
-The library reports both as a code with a text, without a mark. Its own are known by their code, by missing details, and
-by fixed texts. An agent's status with such a text is taken for the library's: a text of the library, which may name
-addresses, never passes for the agent's.
+The library reports both as a code with a text. Its own statuses are recognised by their code, missing details, and
+fixed texts. An agent's status with such a text is treated as the library's, because a text of the library may name
+addresses and must not reach the client.
 
-Decision: that an agent could not be reached, and so that nothing was sent, is believed only while its channel has
-failed to connect. An agent that asks another one over gRPC hands on the very same words, and may hang up behind them:
-the channel then rests, and what was said is no proof that nothing was done.
+"Nothing was sent" is believed only while the channel has failed to connect: an agent may pass on the same words from
+another agent (decision 0011). UNAVAILABLE without details, and CANCELLED without details or words, mean that the answer
+broke off: servers that stop answer so (decision 0011). A call that the gateway cancels is never reported to a client.
 
-Decision: UNAVAILABLE without details is that the answer broke off. No error of A2A has that code, servers that shut
-down and proxies give it with any words they like, and gRPC hands on those words. To let them pass where the connection
-still stands was refused: whether it does is known a moment too late.
-
-Decision, 2026-11-22: so is CANCELLED without details or words. Servers of gRPC in C and Python say it of calls that
-arrive while they stop; what the gateway itself cancels comes to nobody as a status.
-
-The texts are those of grpcio 1.85, with or without the words round them that come and go between versions.
-`tests/upstream/test_grpc_faults.py` has real servers cause them.
+The texts are those of grpcio 1.85; the words around them vary between versions. `tests/upstream/test_grpc_faults.py`
+has real servers cause them.
 """
 
 import asyncio
@@ -38,6 +31,7 @@ from gateway.upstream.credentials import EXTENSIONS
 from gateway.upstream.grpc_library import aio, grpc
 from gateway.upstream.outlier_detection import FAILING, Away, DeadlinePassed, NotAccepted, TlsFailed
 from gateway.upstream.page import too_large
+from gateway.upstream.reply_cache import ReplyCache
 from gateway.upstream.response import CUT, late, silent
 from gateway.upstream.upstream import AnswerTooLong, ignore_size
 
@@ -49,15 +43,15 @@ class GrpcReply:
 
     Args:
         address: Host and port that the library connects to.
-        bare: A cache that answers of one message without headers share.
+        bare: A cache that is shared by answers of one message without headers.
 
     Attributes:
-        headers: The metadata in front, without what is binary: names in lower case, those of one name together.
-        known: A cache for what is worked out from the headers of an answer that has none, as nearly all; or None.
+        headers: The initial metadata without binary ones: names in lower case, those of one name together.
+        known: A cache of values that are derived from the headers, for the usual answers without headers; or None.
         failure: The final status if it is not OK; None before the end and for OK.
         metadata: The trailing metadata that names extensions.
         is_stream: Whether the call answers with a stream of messages.
-        alone: True: the library tells the answers of one connection apart.
+        alone: Always True: the library assigns the answers of one connection to their calls.
         received: Time of the loop at which `flow` last pushed a message.
     """
 
@@ -70,9 +64,7 @@ class GrpcReply:
     fault = None
     has_begun = True
 
-    def __init__(
-        self, call: aio.Call, channel: aio.Channel, address: str, bare: dict[object, object] | None = None
-    ) -> None:
+    def __init__(self, call: aio.Call, channel: aio.Channel, address: str, bare: ReplyCache | None = None) -> None:
         self.address = address
         self.headers: Pairs = []
         self.is_stream = False
@@ -86,7 +78,7 @@ class GrpcReply:
         self._over = False
 
     def whole(self) -> bytes | None:
-        """Return the message of an answer that has one; None if the call streams or failed."""
+        """Return the message of a unary answer; None if the call streams or failed."""
         return self._message if self._over else None
 
     @property
@@ -100,7 +92,7 @@ class GrpcReply:
         return self.failure is not None and self.failure.code == _UNAVAILABLE
 
     async def read(self, limit: int, timeout: float, hold: Callable[[int], None] = ignore_size) -> bytes:  # noqa: ARG002, ASYNC109 - the message is there
-        """Return the message of an answer that has one, and keep it no longer.
+        """Return the message of a unary answer, and drop it.
 
         Raises:
             UpstreamProtocol: there is none.
@@ -121,19 +113,19 @@ class GrpcReply:
         timeout: float,  # noqa: ASYNC109 - of silence
         lag: Callable[[int], None] = ignore_size,  # noqa: ARG002 - gRPC makes the agent wait
     ) -> None:
-        """Give the messages of a stream to `take` as they come, each in its frame; `failure` tells how they ended.
+        """Push the messages of a stream to `take` as they come, each in its frame; `failure` has the final status.
 
-        The headers are let go: a stream may last for hours. Where `take` answers False nothing more is given to it, nor
-        asked of the agent, before `settle` was awaited.
+        The headers are dropped, because a stream may last for hours. After `take` returns False nothing more is read or
+        pushed until `settle` was awaited.
 
         Args:
-            timeout: Seconds of silence that are accepted.
+            timeout: Longest silence in seconds.
 
         Raises:
             UpstreamIdle: nothing came for `timeout`.
-            DeadlinePassed: it is not over by the time that the client said.
+            DeadlinePassed: it did not end within the client's deadline.
             UpstreamReset: it broke off.
-            UpstreamProtocol: what came is no gRPC; or what `take` raises.
+            UpstreamProtocol: it is not gRPC; or any fault that `take` raises.
             Draining: the channel is closed.
         """
         self.headers = []
@@ -146,7 +138,7 @@ class GrpcReply:
             message = await self._next(timeout, silent)
 
     def close(self) -> None:
-        """Be done with the answer. If it is not complete, the agent sees the call cancelled at once."""
+        """Release the answer. If it is incomplete, the agent sees the call cancelled at once."""
         if not self._over:
             self._over = True
             self._call.cancel()
@@ -154,7 +146,7 @@ class GrpcReply:
     disown = close
 
     def distrust(self) -> None:
-        """Do nothing: no call is mistaken for another."""
+        """Do nothing: answers cannot be confused."""
 
     # ---- Between an answer and its channel -------------------------------------------------------------------------
 
@@ -163,10 +155,10 @@ class GrpcReply:
         timeout: float,  # noqa: ASYNC109 - kept by gRPC
         expired: Callable[[], Fault] = late,
     ) -> Self:
-        """Wait for the one message of an answer that has one.
+        """Wait for the message of a unary answer.
 
         Args:
-            timeout: Seconds that the call was given.
+            timeout: Timeout of the call in seconds.
             expired: Makes the fault when they are over.
         """
         end = asyncio.get_running_loop().time() + timeout
@@ -208,7 +200,7 @@ class GrpcReply:
         rung = False
 
         def ring() -> None:
-            # Not `asyncio.timeout`, which would leave a read of gRPC's behind.
+            # Not `asyncio.timeout`, which would leave a pending read of gRPC.
             nonlocal rung
             rung = True
             call.cancel()
@@ -218,7 +210,7 @@ class GrpcReply:
             message = await call.read()
         except aio.AioRpcError as error:
             self._over = True
-            # The rest of the stream's deadline is kept by the caller.
+            # The caller enforces the rest of the stream's deadline.
             self._ended(error, None)
             return None
         except asyncio.CancelledError as error:
@@ -232,7 +224,7 @@ class GrpcReply:
             self._over = True
             self.metadata = _named(_pairs(await call.trailing_metadata()))
             return None
-        return cast("bytes", message)  # nobody told gRPC to make anything else of it
+        return cast("bytes", message)  # no deserializer is set
 
     def _ended(self, error: aio.AioRpcError, expired: Callable[[], Fault] | None) -> None:
         self.failure = own_status(error, unreachable=self._channel.get_state() is _FAILED, expired=expired)
@@ -243,11 +235,11 @@ class GrpcReply:
 _UNAVAILABLE = 14
 _FAILED = grpc.ChannelConnectivity.TRANSIENT_FAILURE
 _HASTE = 0.05
-"""Seconds by which gRPC may be early: its clock is another."""
+"""Seconds by which gRPC may be early, because it uses another clock."""
 
 
 def _is_leaving() -> bool:
-    """Return whether a wait was cancelled because its task is to end; else the channel was closed."""
+    """Return whether a wait was cancelled because its task is cancelled; else the channel was closed."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -291,7 +283,7 @@ def own_status(error: aio.AioRpcError, *, unreachable: bool, expired: Callable[[
     if code not in _NEVER_MADE_UP:
         _refuse_made_up(code, text, own=details != b"", unreachable=unreachable, expired=expired)
     if code is grpc.StatusCode.UNAUTHENTICATED:
-        # As HTTP's 401 (`page.refuse_challenge`): the client's credential was good here.
+        # As HTTP's 401 (`page.refuse_challenge`): the client's credential was valid.
         raise NotAccepted("the agent does not accept the gateway", detail="status UNAUTHENTICATED")
     return Status(code.value[0], text, details)
 
@@ -326,14 +318,14 @@ def _refuse_made_up(
         raise UpstreamProtocol("the agent's answer is too long", detail=detail)
     if _NO_GRPC.match(words) is not None:
         raise UpstreamProtocol("the agent's answer is no gRPC", detail=detail)
-    # Where the connection stands and something could not be reached, it is of agents behind the agent.
+    # If the connection is up and an agent could not be reached, it is an agent behind this agent.
     stopping = code is grpc.StatusCode.CANCELLED and words in _NO_WORDS
     if removed is not None or stopping or code is grpc.StatusCode.UNAVAILABLE or _CUT.match(words) is not None:
         raise UpstreamReset(CUT, detail=detail)
 
 
 def _tls_failure(words: str) -> TlsFailure | None:
-    """Why TLS failed, by gRPC's own text of a connection that was not made."""
+    """Why TLS failed, by gRPC's own text of a failed connection."""
     for pattern, failure in _TLS:
         if pattern.search(words) is not None:
             return failure
@@ -366,7 +358,7 @@ _TLS = tuple(
 """Why TLS failed, by the texts of BoringSSL and gRPC; there are no codes here."""
 _PAGE = re.compile(r"Received http2 header with status: ([0-9]+)")
 _TOO_LONG = re.compile(r"(?:CLIENT: )?(?:Received|Decompressed) message larger|received (?:\w+ )?metadata size exceeds")
-# Servers say it, of C and Python, Go, and Java; clients of gRPC's own library say CLIENT.
+# The texts of servers in C and Python, Go, and Java; clients of gRPC's own library have CLIENT instead.
 _TOO_LARGE = re.compile(
     r"SERVER: (?:Received|Decompressed) message larger|grpc: received message (?:after decompression )?larger than max"
     r"|gRPC message exceeds maximum size"
@@ -390,4 +382,4 @@ _NEVER_MADE_UP = frozenset(
         grpc.StatusCode.DATA_LOSS,
     }
 )
-"""Codes of the agent's own alone: gRPC reserves them to applications (gRFC A54)."""
+"""Codes that only agents send: gRPC reserves them for applications (gRFC A54)."""

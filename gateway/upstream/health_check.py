@@ -1,4 +1,4 @@
-"""Active health checks: every replica of a backend is asked from time to time."""
+"""Active health checks of every replica of a backend."""
 
 import asyncio
 import logging
@@ -78,7 +78,7 @@ class HealthChecker:
         self._tokens = tokens
 
     async def run(self) -> None:
-        """Check all of them again and again, with pauses that differ by up to a tenth between gateways."""
+        """Check all of them periodically, with a jitter of up to a tenth of the interval."""
         while True:
             await self.check_all()
             await asyncio.sleep(self._check.every * (1 - random.random() / 10))  # noqa: S311 - no secret
@@ -94,7 +94,7 @@ class HealthChecker:
                 target.connections, self._url, check.path, check.timeout, self._credentials, tokens=self._tokens
             )
         except (Overloaded, Draining, UpstreamAuthFailed):
-            # A replica with no free connection is busy, not dead; nor is it dead if there is no token to show it.
+            # A replica without a free connection is busy, not down; nor is it down if the gateway has no token for it.
             return
         except Fault as fault:
             why = f"{fault.message} ({fault.detail})" if fault.detail else fault.message
@@ -115,7 +115,7 @@ async def check_health(
     *,
     tokens: TokenSource | NoToken | None = None,
 ) -> str:
-    """Check one replica; return what is wrong with it, or an empty text.
+    """Check one replica; return why it failed, or an empty text.
 
     Args:
         tokens: The gateway's tokens for it, or None; one that it refuses is dropped.
@@ -143,7 +143,7 @@ async def _check(
     timeout: float,  # noqa: ASYNC109 - as above
     credentials: Credentials,
 ) -> tuple[str, bool]:
-    """Return what is wrong, and whether that is the credential."""
+    """Return why it failed, and whether that is the credential."""
     if not isinstance(connections, ConnectionPool):
         return await _check_grpc(connections, timeout, credentials), False
     parts = urlsplit(url)
@@ -154,7 +154,7 @@ async def _check(
         [(b"accept", b"*/*"), (b"user-agent", b"a2a-gateway"), *credentials],
         None,
     )
-    # An idle connection may be about to be closed, which says nothing of the agent.
+    # An idle connection may be about to close, which does not show that the agent is down.
     response = await connections.request(head, b"", connect=timeout, first_byte=timeout, fresh=True)
     try:
         with suppress(AnswerTooLong):
@@ -174,6 +174,6 @@ async def _check_grpc(
     answer = await channel.unary(_CHECK, b"", metadata, timeout=timeout)
     if answer.failure is None:
         return "" if answer.whole() == _SERVING else "grpc.health.v1 says that it is not serving"
-    # An agent without the service has answered all the same.
+    # An agent without the service has answered, too.
     code = answer.failure.code
     return "" if code == _UNIMPLEMENTED else f"grpc.health.v1 answers with status {code}"

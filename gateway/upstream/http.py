@@ -59,7 +59,7 @@ class HttpUpstream:
             public_url=public_url,
         )
         self._host = urlsplit(url).netloc.encode("ascii")
-        # A client adds nothing to what the gateway sets.
+        # Clients cannot set the gateway's headers.
         own = {name for name, _ in treatment.credentials} | {b"content-type"}
         self._allowed = (TO_AGENT | treatment.forwarded) - own
 

@@ -9,11 +9,11 @@ A token is kept until shortly before it expires, and in its last fifth a new one
 that need the same token at the same time wait for one request. An exchanged token never outlives the caller's token.
 
 After a failure the next request waits 1 s, then twice as long each time, up to 30 s; calls in between fail at once. The
-pause is for one caller's token where the endpoint answered, and for all of them where it did not answer or said that it
-is busy: a caller cannot stop the exchange for others.
+pause is for one caller's token if the endpoint answered, and for all of them if it did not answer or is busy: a caller
+cannot stop the exchange for others.
 
 The endpoint is trusted with secrets, but not with memory and time: the size of an answer and the time for it are
-bounded, no redirect is followed, no cookie is kept, and nothing that it says but known error codes gets into the log.
+bounded, no redirect is followed, no cookie is kept, and only known error codes of its answers are logged.
 """
 
 import asyncio
@@ -100,7 +100,7 @@ class TokenSpec:
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 of the whole specification, for a name that gives nothing away."""
+        """Return the SHA-256 of the whole specification, for a name without secrets."""
         return hashlib.sha256(json.dumps(astuple(self)).encode()).hexdigest()
 
 
@@ -145,7 +145,7 @@ class _Entry:
         renew_at: When the next one is fetched in the background.
         ends_at: When it is not sent any more.
         refused_at: When the agent refused one last.
-        flight: The open token request; it results in the token, or in why there is none and when to ask again.
+        flight: The open token request; its result is the token, or the failure with the time of the next request.
     """
 
     token: str = field(default="", repr=False)
@@ -206,7 +206,7 @@ _UNREADABLE = 60.0
 
 
 class NoToken:
-    """Stands for a credential that cannot be read: each call that would show it fails.
+    """A credential that cannot be read: each call that needs it fails.
 
     Args:
         why: For operators.
@@ -344,7 +344,7 @@ class TokenSource:
         except _NoToken as error:
             found = self._missed(entry, error)
         except Exception:
-            # Raised on, it would have the request made again without an end.
+            # Raised again, it would repeat the request without end.
             logger.exception("a token request failed")
             found = self._missed(entry, _NoToken("internal error", shared=True))
         else:
@@ -388,7 +388,7 @@ class TokenSource:
         except TimeoutError:
             raise _NoToken(f"no answer within {DEADLINE:g} s", shared=has_turn) from None
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
-            # The kind only: the text can hold what the peer wrote.
+            # The kind only: the text can hold text of the peer.
             why = kind(error, connecting=isinstance(error, httpx.ConnectError))
             raise _NoToken(f"not reached: {why}", shared=True) from None
         if status != 200:
@@ -471,7 +471,7 @@ def _code(body: bytes) -> str:
 
 
 def _place(url: str) -> str:
-    """Return the host of the endpoint: a path or query may hold what is nobody's business."""
+    """Return the host of the endpoint; its path and query may hold secrets."""
     # Not httpx's own reading, which raises for hosts that it cannot encode.
     return urlsplit(url).hostname or ""
 

@@ -1,9 +1,8 @@
 """Outlier detection: which failures count against a replica. The table of `docs/replicas.md`, as code.
 
-A failure *counts* if the agent, or the way to it, seems to be down: no connection, an end before the answer, no HTTP,
-a timeout of the gateway, or a status that says so. It tells *nothing* if it was not the agent that failed: a caller
-that leaves, or whose own deadline is over, says nothing about the agent, and neither does a stream that began and is
-silent. In every other case the agent has answered.
+A failure counts if the agent, or the network to it, seems to be down: no connection, an end before the answer, no HTTP,
+a timeout of the gateway, or a status that says so. Failures not caused by the agent are ignored: a caller that leaves,
+a caller's own deadline, and a stream that began and is silent. In every other case the agent has answered.
 """
 
 from gateway.a2a.fault import (
@@ -78,6 +77,7 @@ def tells_nothing(fault: Fault) -> bool:
 def counts(fault: Fault) -> bool:
     """Return whether a fault counts against the replica.
 
-    Bytes that are no HTTP count as well; the caller has to check, because an answer that is no A2A has the same fault.
+    Bytes that are not HTTP count as well; the caller has to check, because an answer that is not A2A has the same
+    fault.
     """
     return isinstance(fault, _COUNTS) and not tells_nothing(fault)

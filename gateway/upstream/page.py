@@ -1,9 +1,7 @@
-"""Refuse an error page that is no answer of A2A, from an agent or from a server in front of it.
+"""Refuse an error page that is not an A2A answer, from an agent or from a server in front of it.
 
-Decision, 2026-11-20: the client gets `upstream_protocol` with the statuses of that reason. SDKs look at an error's
-text only on HTTP 200, and the page may name addresses or be a script. Passing on its status was refused, except 429
-and 503 with a `Retry-After`, which HTTP machinery acts on. A 413 is about the caller's request: the caller gets
-`body_too_large`.
+The client gets `upstream_protocol`, because SDKs read an error's text only on HTTP 200, and the page may name addresses
+(decision 0002). 429 and 503 with a `Retry-After` keep their status, and a 413 becomes `body_too_large`.
 """
 
 import email.utils
@@ -19,8 +17,8 @@ def refuse_page(reply: Reply) -> None:
 
     Raises:
         WrongHttpMethod: the agent's path is for another method.
-        BodyTooLarge: the agent takes no request as long as this one.
-        UpstreamProtocol: else; `UpstreamLimited` and `UpstreamBusy` where it says when to come again.
+        BodyTooLarge: the request is longer than the agent accepts.
+        UpstreamProtocol: any other page; `UpstreamLimited` and `UpstreamBusy` if it has a `Retry-After`.
     """
     status = reply.http_status
     after = retry_after(reply)
@@ -48,8 +46,8 @@ def _allowed(reply: Reply) -> tuple[str, ...]:
 def refuse_challenge(reply: Reply) -> None:
     """Refuse a 401 or 407 with any content.
 
-    A client would take it for a refusal of the credential that it showed the gateway, which was accepted. The agent
-    refuses the credential that the gateway showed or passed on, so it challenges no client.
+    A client would read it as a refusal of its own credential, which the gateway accepted. The agent refuses the
+    credential that it got from the gateway.
 
     Raises:
         UpstreamProtocol: it is one.

@@ -1,6 +1,6 @@
 """The head of a request to an agent, with the gateway's own framing.
 
-Each part is checked where it is made, so that parts that the next request has again are not checked again.
+Each part is checked where it is made, so that parts that the next request reuses are not checked again.
 """
 
 import re
@@ -33,7 +33,7 @@ def request_head(
         content_length: Bytes of the body, or None for a request without one.
 
     Raises:
-        ValueError: a part is no HTTP, would frame the request, or is a method with an answer of another shape (HEAD,
+        ValueError: a part is not valid HTTP, would frame the request, or is a method with another form of answer (HEAD,
             CONNECT). The text names the part, never its value.
     """
     headers = list(headers)

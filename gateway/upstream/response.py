@@ -1,4 +1,4 @@
-"""A response over HTTP/1.1, or over a pipe that imitates it, while it arrives."""
+"""A response that is being received over HTTP/1.1, or over a pipe that imitates it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -37,13 +37,13 @@ class Carrier(Protocol):
         """End the wait of `response`."""
 
     def distrust(self) -> None:
-        """Serve no request that has not begun yet."""
+        """Refuse further requests."""
 
     def pause_reading(self) -> None:
-        """Stop reading: what has arrived is not taken yet."""
+        """Stop reading: received bytes were not consumed yet."""
 
     def resume_reading(self) -> None:
-        """Read on: what had arrived was taken."""
+        """Resume reading: received bytes were consumed."""
 
 
 class Response:
@@ -56,7 +56,7 @@ class Response:
         status: 200 to 599; redirects and errors are returned as they are. `http_status` is the same.
         headers: Names in lower case, in order.
         alone: Whether its connection has carried no call before this one.
-        known: A cache for what is worked out from the headers, as `ResponseParser.known`; None where nothing is kept.
+        known: A cache of values that are derived from the headers, as `ResponseParser.known`; or None.
         reader: The parser of this response; used by the connection, as are the following.
         sink: Takes the body as it arrives, while `flow` waits for more of it; else None.
         patience: Seconds of silence that are accepted while there is a sink.
@@ -89,7 +89,7 @@ class Response:
         self.sink: Callable[[bytes], bool] | None = None
         self.patience = self.received = 0.0
         self.lag: Callable[[int], None] = ignore_size
-        # Why `flow` wakes: the sink takes no more, or has raised.
+        # Why `flow` wakes: the sink is full, or has raised.
         self._full = False
         self._refused: Exception | None = None
 
@@ -125,7 +125,7 @@ class Response:
             UpstreamReset: the agent closed before the end.
         """
         reader = self.reader
-        # Not a list of parts: of an agent that sends byte by byte it would take many times the size of the body.
+        # Not a list of parts: if an agent sends single bytes, a list takes many times the size of the body.
         gathered: bytes | bytearray = b""
         deadline = 0.0
         if not reader.ended and int(self.header(b"content-length") or 0) > limit:
@@ -184,7 +184,7 @@ class Response:
                 if reader.held:
                     self.received = self._carrier.loop.time()
                     if not take(reader.take()):
-                        # A client that reads slowly, or not at all, must not have the gateway buffer its stream.
+                        # The gateway must not buffer the stream of a client that reads slowly, or not at all.
                         self._pause_reading()
                         await settle()
                     continue
@@ -205,7 +205,7 @@ class Response:
                     self._full = False
                     await settle()
         finally:
-            # It knows the response: a circle would keep alive all that either refers to.
+            # It refers to the response: a reference cycle would keep both alive.
             self.lag = ignore_size
 
     def close(self) -> None:
@@ -215,12 +215,12 @@ class Response:
             connection.fail(UpstreamReset(CUT, detail="closed by the gateway"))
 
     def disown(self) -> None:
-        """Close, and reuse the connection for nothing: the response may belong to another call (safety T14)."""
+        """Close, and do not reuse the connection: the response may belong to another call (safety T14)."""
         self.close()
         self.distrust()
 
     def distrust(self) -> None:
-        """Have the connection serve nothing after this response, which goes on."""
+        """Do not reuse the connection after this response."""
         self._carrier.distrust()
 
     # ---- Between a response and its connection ------------------------------------------------------------------
@@ -232,7 +232,7 @@ class Response:
             if connection is None:
                 assert self.fault is not None
                 raise self.fault
-            # As `_more`, which would be one more frame on the way of every answer.
+            # As `_more`, which would add a frame to every answer.
             self._waiter = connection.expect(deadline, late)
             try:
                 await self._waiter
@@ -245,7 +245,7 @@ class Response:
         return self
 
     def arrived(self) -> None:
-        """Wake the task that waits, or push on what has arrived."""
+        """Wake the waiting task, or push the bytes that have arrived."""
         if self.status == 0:
             self._learn_head()
         if self.sink is None:
@@ -261,13 +261,13 @@ class Response:
                 self.refuse(error)
 
     def pause(self) -> None:
-        """Push nothing on until the task has settled: the sink takes no more."""
+        """Stop pushing until the task has settled, because the sink is full."""
         self._full = True
         self._pause_reading()
         self._wake()
 
     def refuse(self, error: Exception) -> None:
-        """End `flow` with what the sink has raised."""
+        """End `flow` with the exception of the sink."""
         self._refused = error
         self._wake()
 
@@ -282,7 +282,7 @@ class Response:
         self._wake()
 
     def _wake(self) -> None:
-        """Wake the task that waits; until it has run, what arrives is kept for it."""
+        """Wake the waiting task; bytes that arrive before it runs are kept for it."""
         self.sink = None
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)

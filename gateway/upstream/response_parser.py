@@ -11,8 +11,8 @@ than `chunked`, bare line feeds, folded lines, bytes after the end. llhttp sets 
 the head are counted here.
 
 Two fast paths avoid llhttp: a plain head in one piece (`PlainHeads`), and a read that is exactly one chunk, as the
-events of a stream nearly always are. llhttp reads everything else, and is made when it is needed: a stream that waits
-has no parser.
+events of a stream nearly always are. llhttp reads everything else, and is created when it is needed: an idle stream has
+no parser.
 """
 
 import re
@@ -23,12 +23,13 @@ import msgspec
 from gateway.a2a.fault import UpstreamProtocol, UpstreamReset
 from gateway.a2a.headers import Pairs
 from gateway.network.chunk import SIZE_LINES
+from gateway.upstream.reply_cache import ReplyCache
 
 _INTERIM_LIMIT = 8
 _HEAD_END = b"\r\n\r\n"
 # The end of a chunked answer without trailers. If it ends otherwise, bytes may hide behind the end.
 _CHUNKS_END = b"0\r\n\r\n"
-# Where the line end behind the size of a chunk begins, at the latest: seven digits.
+# The last position at which the line end behind the size of a chunk may begin: after seven digits.
 _SIZE_END = 9
 # A head that a parser is fed before the first chunk; the real head was read by another parser.
 _CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -48,7 +49,7 @@ _LONGEST_KEPT = 2048
 
 
 def unusable(detail: str) -> UpstreamProtocol:
-    """Return the fault of an answer that is no HTTP, or that two readers could understand differently."""
+    """Return the fault of an answer that is not HTTP, or that two readers could understand differently."""
     return UpstreamProtocol("the agent's answer is not valid HTTP", detail=detail)
 
 
@@ -76,13 +77,13 @@ class ResponseParser(msgspec.Struct, eq=False):
     _plain: "PlainHeads | None" = None
     status: int = 0
     headers: Pairs = []
-    known: dict[object, object] | None = None
+    known: ReplyCache | None = None
     body: list[bytes] = []
     held: int = 0
     ended: bool = False
     reusable: bool = False
-    # A parser for the head and one for the chunks: nothing of one answer can colour the next. None where only bytes
-    # are to be counted, and before the first thing that looks unusual.
+    # One parser for the head and one for the chunks, so that no state is carried over. None while bytes are only
+    # counted, and before the first unusual byte.
     _parser: httptools.HttpResponseParser | None = None
     _headed: bool = False  # the parser has seen the end of the head
     _over: bool = False  # the parser has seen the end of the message
@@ -126,9 +127,9 @@ class ResponseParser(msgspec.Struct, eq=False):
             self.keep(data)
 
     def chunk(self, data: bytes) -> bytes | None:
-        """Return the content of `data` if it is one short chunk from its size to its line end, else None.
+        """Return the content of `data` if it is exactly one short chunk, else None.
 
-        The content is read then, and not kept; anything else is for `feed`.
+        The content is consumed then; other data is for `feed`.
         """
         if not self.between:
             return None
@@ -187,7 +188,7 @@ class ResponseParser(msgspec.Struct, eq=False):
             self._head_size += len(piece)
             if self._head_size > self._header_bytes:
                 raise unusable(f"head exceeds {self._header_bytes} bytes")
-            # llhttp takes RTSP and ICE for HTTP.
+            # llhttp accepts RTSP and ICE as HTTP.
             if not self._tail and piece[0] != 0x48:
                 raise unusable("does not start with HTTP")
             self._parse(parser, piece)
@@ -237,7 +238,7 @@ class ResponseParser(msgspec.Struct, eq=False):
         self.status = status
         self._parser = None
         if status in _BODILESS:
-            # No body, whatever the head says; but a head that says so may be followed by one all the same.
+            # No body, whatever the head says; but if it announces one, one may follow nevertheless.
             self.reusable = self.reusable and not chunked and not length
             self.ended = True
         elif chunked:
@@ -255,7 +256,7 @@ class ResponseParser(msgspec.Struct, eq=False):
             if name not in _WATCHED:
                 continue
             if name == _LENGTH:
-                # llhttp refuses a second one too, but not in every version.
+                # llhttp refuses a second length too, but not in every version.
                 if length is not None or not value.isdigit() or len(value) > LENGTH_DIGITS:
                     raise unusable("Content-Length is no one number")
                 length = int(value)
@@ -292,7 +293,7 @@ class ResponseParser(msgspec.Struct, eq=False):
             parser = self._parser = httptools.HttpResponseParser(self)
             self._parse(parser, _CHUNKED_HEAD)
         self._parse(parser, data)
-        # Behind a chunk only the beginning of a size can stand unseen, and that ends with no line end.
+        # After a chunk only the beginning of a size can be unread, and that has no line end.
         self.between = self.between and data.endswith(b"\r\n")
         if self._over:
             self.between = False
@@ -319,7 +320,7 @@ class ResponseParser(msgspec.Struct, eq=False):
             raise unusable(_EXCESS)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header of the head; drop a trailer (safety H4)."""
+        """Store a header of the head; drop a trailer (safety H4)."""
         if not self._headed:
             # RFC 9110 §5.5: white space behind a value is not part of it, and the parser leaves it.
             self.headers.append((name.lower(), value.rstrip(b" \t")))
@@ -363,7 +364,7 @@ class PlainHead(msgspec.Struct, frozen=True, eq=False):
         at: The index of the length in `headers`.
         before: The bytes in front of the digits of the length.
         after: The bytes behind them.
-        known: A cache for what is worked out from the head but for the length, as `Reply.known`.
+        known: A cache of values that are derived from the head without the length, as `Reply.known`.
     """
 
     status: int
@@ -371,13 +372,13 @@ class PlainHead(msgspec.Struct, frozen=True, eq=False):
     at: int
     before: bytes
     after: bytes
-    known: dict[object, object]
+    known: ReplyCache
 
 
 class PlainHeads:
     """Reads the heads of one agent's responses.
 
-    The last head is kept: agents repeat it, but for the length of the body, and for the date once a second.
+    The last head is kept: agents repeat it, except for the length of the body, and once a second the date.
 
     Args:
         header_bytes: Most bytes in a head.
@@ -437,4 +438,4 @@ def _read_plain(raw: bytes, most: int) -> PlainHead | None:
         return None
     # The index behind the digits of the length.
     end = found.end(1) + len(words) + sum(len(line) + 2 for line in lines[: at + 1])
-    return PlainHead(int(found[1]), headers, at, raw[: end - len(headers[at][1])], raw[end:], {})
+    return PlainHead(int(found[1]), headers, at, raw[: end - len(headers[at][1])], raw[end:], ReplyCache())

@@ -49,7 +49,7 @@ from gateway.a2a.fault import (
 )
 from gateway.a2a.operation import Operation
 from gateway.telemetry.metrics import AgentMeter
-from gateway.upstream.balancer import NO_TRIALS, Balancer
+from gateway.upstream.balancer import NOT_HALF_OPEN, Balancer
 from gateway.upstream.credentials import subject_of
 from gateway.upstream.dialects import Interface
 from gateway.upstream.http import HttpUpstream
@@ -244,12 +244,6 @@ class Backend(Protocol):
         """Peculiarities of the agent, such as `OWN_IDS`."""
 
 
-class Ownership(Protocol):
-    """The ownership of the tasks of one request."""
-
-    replica: str
-
-
 class Record(Protocol):
     """The request context, as far as a call to an agent reads and fills it.
 
@@ -267,10 +261,6 @@ class Record(Protocol):
     sent: float | None
     span: "ExchangeSpan | None"
 
-    @property
-    def ownership(self) -> Ownership | None:
-        """The ownership of its tasks."""
-
 
 class Attempt:
     """One call on its way to an agent: one try after the other, until it is answered or must not be sent again.
@@ -278,8 +268,8 @@ class Attempt:
     Args:
         caller: The caller, whose identity the agent is sent.
         binds: Whether the call goes to its replica or to none.
-        call: As the agent gets it; with it the choice is made again where a trial began meanwhile. None for a call of
-            the gateway's own.
+        call: As the agent gets it; with it the choice is made again where a half-open call began meanwhile. None for
+            a call of the gateway's own.
         replica: The first replica; None where the backend has only one.
 
     Raises:
@@ -291,7 +281,7 @@ class Attempt:
     """
 
     __slots__ = (
-        "_binds", "_caller", "_clock", "_failing_since", "_is_reported", "_pauses", "_retries", "_span", "_trials",
+        "_binds", "_caller", "_clock", "_failing_since", "_half_open", "_is_reported", "_pauses", "_retries", "_span",
         "_tried", "_unreached", "backend", "interface", "replica", "request",
     )  # fmt: skip
 
@@ -321,13 +311,13 @@ class Attempt:
         self._unreached: frozenset[str] = frozenset()
         self._failing_since: float | None = None
         self._pauses = 0
-        self._trials: tuple[bool, bool] | None = None
+        self._half_open: tuple[bool, bool] | None = None
         self._span: AttemptSpan | None = None
         replica = replica or backend.balancer.only
         assert replica is not None
         self.replica = replica
         if call is not None and backend.balancer.only is None:
-            # Ownership was checked since the replica was chosen: another call may be the trial by now.
+            # Time has passed since the replica was chosen: another call may be the half-open one by now.
             backend.balancer.admit()
             if not binds and not replica.condition.is_available(clock()):
                 self.replica = self._other_replica(call) or replica
@@ -336,18 +326,16 @@ class Attempt:
     def _begin(self) -> None:
         backend, replica, request = self.backend, self.replica, self.request
         backend.budget.call(self._clock() if request.sent is None else request.sent)
-        self._trials = backend.balancer.begin(replica)
+        self._half_open = backend.balancer.begin(replica)
         if backend.balancer.only is None:
             request.backend = replica.key if replica.name in replica.key else f"{replica.key}@{replica.name}"
-        if request.ownership is not None:
-            # The only replica is recorded as well: its tasks stay its own when others are added.
-            request.ownership.replica = replica.place
 
     def send(self, call: Call) -> Coroutine[Any, Any, Reply]:
         """Send the call to the current replica."""
         self._is_reported = False
         treatment = self.replica.upstream.treatment
         tokens = treatment.own_tokens if treatment.caller_tokens is None else treatment.caller_tokens
+        # Not awaited here: the loop goes through each frame in between again when the answer comes.
         return self._send(call, self._caller) if tokens is None else self._with_token(call, tokens)
 
     def _send(self, call: Call, caller: Caller) -> Coroutine[Any, Any, Reply]:
@@ -407,9 +395,9 @@ class Attempt:
     def end(self) -> None:
         """End the call, whether it was answered or not."""
         self._end_span()
-        if self._trials is not None:
-            self.backend.balancer.end(self.replica, self._trials)
-            self._trials = None
+        if self._half_open is not None:
+            self.backend.balancer.end(self.replica, self._half_open)
+            self._half_open = None
 
     # ---- Results -------------------------------------------------------------------------------------------------
 
@@ -445,7 +433,7 @@ class Attempt:
     def _failed(self, why: str) -> None:
         if not self._is_reported:
             self._is_reported = True
-            self.backend.balancer.failed(self.replica, why, self._trials or NO_TRIALS)
+            self.backend.balancer.failed(self.replica, why, self._half_open or NOT_HALF_OPEN)
 
     # ---- Retries -------------------------------------------------------------------------------------------------
 
@@ -549,7 +537,7 @@ class Attempt:
         if reason is not RetryOn.CONNECT or found is None or found.name in self._tried:
             shortest = _SHORTEST if len(self._retries) == 1 else _LATER
             await asyncio.sleep(random.uniform(shortest, _LONGEST))  # noqa: S311 - no secret
-            # The replica may be gone by now, or have its trial.
+            # The replica may be gone by now, or have its half-open call.
             found = self._other_replica(call) or (None if may_stay else found)
         self.request.attempts += 1
         self._switch(found)
@@ -570,9 +558,9 @@ class Attempt:
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
             now = self._clock()
             if balancer.breaker.admits(now):
-                if self._trials is not None:
-                    # It may be the trial of the backend.
-                    self._trials = self._trials[0], balancer.breaker.begin(now)
+                if self._half_open is not None:
+                    # It may be the half-open call of the backend.
+                    self._half_open = self._half_open[0], balancer.breaker.begin(now)
                 self.request.attempts += 1
                 return True
         return False

@@ -1,8 +1,8 @@
 """The contract of an upstream and its replies: one replica of an agent, over any transport."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -13,6 +13,7 @@ from gateway.a2a.headers import Pairs
 from gateway.principal import Principal
 from gateway.upstream.dialects import Dialects, Interface
 from gateway.upstream.oauth2 import NoToken, TokenSource
+from gateway.upstream.reply_cache import ReplyCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ _T = TypeVar("_T")
 
 
 class Prepared(Generic[_T]):
-    """Headers that upstreams have made of a client's head, ready for the next request with the same head."""
+    """Headers that upstreams have derived from a client's head, for the next request with the same head."""
 
     __slots__ = ("_made",)
 
@@ -81,7 +82,7 @@ class Prepared(Generic[_T]):
         self._made: dict[tuple[object, ...], tuple[object, Principal, str, _T]] = {}
 
     def find(self, key: tuple[object, ...], head: Head, caller: "Caller") -> _T | None:
-        """Return what was made under a key, of the same head for the same caller behind the same client, or None."""
+        """Return the cached headers of a key, for the same head, caller and client; or None."""
         made = self._made.get(key)
         if made is None or made[0] is not head.headers or made[1] is not caller.principal:
             return None
@@ -91,7 +92,7 @@ class Prepared(Generic[_T]):
         """Keep headers for the next request.
 
         Args:
-            key: The upstream, and what of the call the headers depend on.
+            key: The upstream, and the parts of the call on which the headers depend.
         """
         if len(self._made) >= _MOST_PREPARED:
             self._made.clear()
@@ -107,7 +108,7 @@ class Prepared(Generic[_T]):
 
 @dataclass(slots=True, eq=False)
 class PreparedHeaders:
-    """The headers that were made of one head: lines of HTTP and of stdio, metadata of gRPC."""
+    """The headers that were derived from one head: lines of HTTP and of stdio, metadata of gRPC."""
 
     lines: Prepared[bytes] = field(default_factory=Prepared)
     metadata: Prepared[Sequence[tuple[str, str]]] = field(default_factory=Prepared)
@@ -157,9 +158,9 @@ class Upstream(Protocol):
     def idle(self) -> int:
         """Return the number of idle connections."""
 
-    def send(
+    async def send(
         self, call: Call, interface: Interface, head: Head, caller: Caller, *, fresh: bool = False
-    ) -> Coroutine[Any, Any, "Reply"]:
+    ) -> "Reply":
         """Send the call once, and return the reply when it begins; the caller closes it.
 
         Args:
@@ -204,7 +205,7 @@ class Reply(Protocol):
 
     @property
     def address(self) -> str:
-        """Where the agent answered from: IP address and port, the target over gRPC; empty for a process."""
+        """The address of the agent that answered: IP address and port, the target over gRPC; empty for a process."""
 
     @property
     def http_status(self) -> int:
@@ -224,15 +225,15 @@ class Reply(Protocol):
 
     @property
     def has_begun(self) -> bool:
-        """Whether more than its head is there: over gRPC the first message, or the end."""
+        """Whether more than its head has arrived: over gRPC the first message, or the end."""
 
     @property
     def is_stream(self) -> bool:
         """Whether the body is a stream of events."""
 
     @property
-    def known(self) -> dict[object, object] | None:
-        """A cache for what is worked out from the headers; None where nothing is kept."""
+    def known(self) -> ReplyCache | None:
+        """A cache of values that are derived from the headers, or None."""
 
     async def read(self, limit: int, timeout: float, hold: Callable[[int], None] = ignore_size) -> bytes:  # noqa: ASYNC109
         """Return the whole body.
@@ -265,14 +266,14 @@ class Reply(Protocol):
 
         Raises:
             UpstreamIdle: nothing arrived for `timeout`.
-            UpstreamReset, UpstreamProtocol: it broke off or is malformed; or what `take` raises.
+            UpstreamReset, UpstreamProtocol: it broke off or is malformed; or any fault that `take` raises.
         """
 
     def close(self) -> None:
         """Release the reply. If it is incomplete, the agent sees the call cancelled at once."""
 
     def disown(self) -> None:
-        """Close, and reuse the connection for no other call: the reply may not belong to this one (safety T14)."""
+        """Close, and do not reuse the connection: the reply may belong to another call (safety T14)."""
 
     def distrust(self) -> None:
-        """Reuse the connection for no call after this one, whose reply goes on."""
+        """Do not reuse the connection after this reply."""

@@ -77,7 +77,10 @@ async def test_an_agent_without_a_card_may_have_shown_its_generation() -> None:
     assert (told.card, [each.dialect.version for each in told.spoken]) == (None, [Version.V1_0])
 
 
-@for_each("card", [b"[]", b"{", b'{"description": 1}', b'"x"', b'{"name": "%b"}' % (b"x" * 20_000)])
+TWICE = b'{"name": "Notes", "name": "Other"}'
+
+
+@for_each("card", [b"[]", b"{", b'{"description": 1}', b'"x"', TWICE, b'{"name": "%b"}' % (b"x" * 20_000)])
 async def test_a_malformed_card_is_refused(card: bytes) -> None:
     with pytest.raises(UpstreamProtocol):
         await cards(CardAnswer(card)).ask(1, 10_000)

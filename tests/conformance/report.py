@@ -31,9 +31,9 @@ one, at a host of its own.
 MATRIX = """
 ## Who reaches whom
 
-`=` the pair speaks one dialect, and its bytes are passed on · `ok` translated. With both every operation comes to what
-it comes to directly, or is refused for the reasons below. A number: so many operations differ. `no`: not even a task
-comes of it directly, because of a fault of the agent or of the client; see below.
+`=` the pair speaks one dialect, and its bytes are passed on · `ok` translated. With both, every operation gives the
+same result as a direct call, or is refused for the reasons below. A number: so many operations differ. `no`: a direct
+call does not even create a task, because of a fault of the agent or of the client; see below.
 """
 
 
@@ -60,7 +60,7 @@ def report(verdicts: Verdicts) -> str:
             lambda verdict: (verdict.why, verdict.got["error"]),
         ),
         _section(
-            "What comes to nothing directly either",
+            "Combinations that also fail directly",
             verdicts,
             Outcome.FAILS_DIRECTLY,
             ("Through the gateway",),

@@ -581,8 +581,8 @@ def test_waiting_calls_are_admitted_as_soon_as_limits_allow(
             call.result().release()
         first.release()
         assert now() == 0.0
-        for account in (*limits.tenants.values(), *limits.unnamed_tenants.values(), *limits.agents.values()):
-            assert account.idle
+        for state in (*limits.tenants.values(), *limits.unnamed_tenants.values(), *limits.agents.values()):
+            assert state.idle
 
     run(main())
 
@@ -650,7 +650,7 @@ def test_after_any_reloads_under_load_nothing_is_held_and_nobody_waits(worlds: l
 
     async def main() -> None:
         limits = Limits(clock=now, most_unnamed=3)
-        accounts, calls = set[LimiterState](), list[asyncio.Task[None]]()
+        states, calls = set[LimiterState](), list[asyncio.Task[None]]()
         for tenants, agents in worlds:
             limits.configure(tenants, agents)
             for _ in range(12):
@@ -659,9 +659,9 @@ def test_after_any_reloads_under_load_nothing_is_held_and_nobody_waits(worlds: l
                 await asyncio.sleep(chance.random() * 0.2)
                 if chance.random() < 0.1:
                     chance.choice(calls).cancel()
-                accounts |= {*limits.tenants.values(), *limits.unnamed_tenants.values(), *limits.agents.values()}
+                states |= {*limits.tenants.values(), *limits.unnamed_tenants.values(), *limits.agents.values()}
         await asyncio.wait(calls)
         assert all(call.cancelled() or call.exception() is None for call in calls)
-        assert all(account.idle for account in accounts)
+        assert all(state.idle for state in states)
 
     run(main())

@@ -50,7 +50,7 @@ async def test_an_agent_that_is_gone_is_on_the_metrics_until_its_last_stream_is_
             # And it counts from nothing where it is back.
             await site.rewrite(f"agents: {{ one: '{one.url}', two: '{one.url}' }}")
             assert (await site.running.post("/two")).status == 200
-            await until(lambda: not site.running.gateway.outgoing)
+            await until(lambda: not site.running.gateway.draining_snapshots)
             assert site.running.metric("requests_total", agent="two") == 1
 
 
@@ -67,7 +67,7 @@ async def reload_often(site: Site, client: Client, backend: ScriptedBackend, tur
         site.running.lines.clear()
         backend.requests.clear()
         backend.wires[:] = [wire for wire in backend.wires if not wire.gone]
-    await until(lambda: not site.running.gateway.outgoing)
+    await until(lambda: not site.running.gateway.draining_snapshots)
     gc.collect()
     return sys.getallocatedblocks()
 

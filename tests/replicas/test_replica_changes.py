@@ -134,7 +134,7 @@ async def test_a_removed_replica_finishes_its_calls_and_is_closed(tmp_path: Path
         held.go.set()
         assert await client.rest() == b""
         await there.backends[0].all_gone()
-        await until(lambda: not there.gateway.gateway.outgoing)
+        await until(lambda: not there.gateway.gateway.draining_snapshots)
 
 
 async def test_requests_for_health_go_on_and_are_made_once(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ async def test_requests_for_health_go_on_and_are_made_once(tmp_path: Path) -> No
         for more in (OTHER, "", OTHER):
             await there.rewrite(written(there.backends, health) + more)
             assert there.condition("a").down
-        await until(lambda: not there.gateway.gateway.outgoing)
+        await until(lambda: not there.gateway.gateway.draining_snapshots)
         assert asked == 1
         assert "down" in await there.state("a")
         await there.rewrite(written(there.backends, health.replace("1h", "2h")))
@@ -196,7 +196,7 @@ async def test_addresses_of_a_name_and_the_connections_to_them_stay(tmp_path: Pa
             assert now.names[0][0] is known[0]
             assert known[0].targets == stations
             assert (await sent(gateway, asks("GetTask", id=made)))["result"]["id"] == made
-            await until(lambda: not gateway.gateway.outgoing)
+            await until(lambda: not gateway.gateway.draining_snapshots)
 
             # Asked otherwise it is another, whose addresses are known before it is put to use.
             await there.rewrite(text.replace("headless }", "headless }, connections: { max: 3 }"))

@@ -76,12 +76,12 @@ _PAGE = """\
 What one gateway process holds after a long time under steady load, with clients that leave and a file that keeps
 changing. Taken on {date}, {machine}.
 
-{callers} callers of two tenants call the same paths, each with words of its own, over JSON-RPC and HTTP+JSON, at {load}
-of the rate that they have at full load: short calls, streams to their end, tasks that are asked for again. One call in
-a hundred is broken off, half of them streams. The file is changed every {reload} s: other agents, other connections,
-other limits; every other time it is broken. {warm} s of load come before it counts, in which the ledger fills up: it
-keeps {remembered} tasks and contexts of a tenant here, so that it is full by then and forgets as much as it learns.
-Then it counts for {counted} minutes; memory is looked at twice a second, from outside.
+{callers} callers of two tenants call the same paths, each with its own texts, over JSON-RPC and HTTP+JSON, at {load} of
+the rate that they reach at full load: short calls, complete streams, and calls about earlier tasks. One call in a
+hundred is aborted; half of these are streams. The file is changed every {reload} s: other agents, other connections,
+other limits; every other time it is broken. {warm} s of load come before the measurement, in which the ledger fills up:
+it keeps {remembered} tasks and contexts of a tenant here, so that it is full by then and evicts as many entries as it
+adds. Then it measures for {counted} minutes; memory is sampled twice a second, from outside.
 
 ```
 python -m tests.soak                          # two minutes that count
@@ -89,8 +89,8 @@ python -m tests.soak --minutes 20 --write     # this page
 ```
 
 {figures}
-What grows is a slope by least squares through all looks, ± 1.96 standard errors, which are those of the means of twenty
-pieces. Private is what belongs to no file.
+Growth is a slope by least squares through all samples, ± 1.96 standard errors, which are those of the means of twenty
+segments. Private memory belongs to no file.
 
 {kinds}
 

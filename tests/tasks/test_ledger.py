@@ -7,7 +7,7 @@ import pytest
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.store import HOMES, NAMES, Bounds, Note, Observed, Owner
+from gateway.tasks.store import AFFINITY, NAMES, Bounds, Note, Observed, Owner
 from tests.support.waited import Waited
 
 pytestmark = pytest.mark.anyio
@@ -89,7 +89,7 @@ async def test_expired_tasks_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
     running.cancel()
 
 
-@pytest.mark.parametrize("kind", [NAMES, HOMES])
+@pytest.mark.parametrize("kind", [NAMES, AFFINITY])
 async def test_a_tenant_has_no_more_names_than_tasks(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.setattr("gateway.tasks.ledger.RENEW_EVERY", 0.0)
     monkeypatch.setattr("gateway.tasks.ledger.BOUND_ROUNDS", 2)

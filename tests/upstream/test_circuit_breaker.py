@@ -52,7 +52,7 @@ def test_calls_that_began_before_it_opened_change_nothing() -> None:
     assert not breaker.failed(9, "no connection")
     assert breaker.left(9) == 1
     assert breaker.begin(10)
-    assert not breaker.failed(11, "no answer in time", trial=False)
+    assert not breaker.failed(11, "no answer in time", half_open=False)
     assert not breaker.admits(11)
     assert breaker.succeeded()
 

@@ -105,7 +105,7 @@ def object_of(raw: msgspec.Raw | None) -> msgspec.Raw:
     """Return a result that must be an object, as all of 1.0 are.
 
     Raises:
-        UpstreamProtocol: it is none.
+        UpstreamProtocol: it is not an object.
     """
     if raw is None or bytes(raw).lstrip()[:1] != b"{":
         raise UpstreamProtocol("the agent's answer is not what its version of A2A says", detail="no object")

@@ -1,7 +1,7 @@
 """gRPC (1.0 §10, 0.3 §3.2.2): the messages of its calls, answers and events, read and written.
 
-Messages are parsed with the official classes, as the agent parses them. A message whose parsed form needs no change
-goes on as the bytes that it came as. What other parsers could read otherwise is refused (`grpc_message`).
+Messages are parsed with the official classes, as the agent parses them. A message that needs no change keeps its bytes.
+A message that other parsers could read differently is refused (`grpc_message`).
 
 Trees are those of ProtoJSON, which HTTP+JSON of the same generation has as well, so that both have one form.
 """
@@ -61,11 +61,11 @@ def read_call(
         bounds: The most fields of the whole message: as many as members and elements of a document.
 
     Raises:
-        ParseFailed: it is no message of the method, or a text in it is no UTF-8.
+        ParseFailed: it is not a message of the method, or a text in it is not UTF-8.
         BadRequest: parsers could read it in two ways, or it is beyond the bounds.
-        DuplicateKey: the tenant, or the scope, stands twice in one place.
-        BadParams: two places name two tenants, or two tasks; a scope is missing, or is where none can be; a name is
-            none; or a push configuration of 0.3 has fields that 0.3 does not know.
+        DuplicateKey: the tenant, or the scope, is there twice in one place.
+        BadParams: two places name two tenants, or two tasks; a scope is missing or misplaced; a resource name is
+            invalid; or a push configuration of 0.3 has fields that 0.3 does not know.
     """
     request = _parsed(method, message, bounds)
     operation, version = method.operation, method.version
@@ -98,7 +98,7 @@ def read_params(call: Call) -> Tree:
     """Return the parameters of a call, as `rest.read_params` returns those of the same call.
 
     Raises:
-        BadParams: a number in them is none that JSON has.
+        BadParams: JSON has no form for a number in them.
     """
     request = request_class(BY_PATH[call.method]).FromString(call.body)
     try:
@@ -111,7 +111,7 @@ def read_params(call: Call) -> Tree:
             params.get("configuration", {}).get("taskPushNotificationConfig", {}).pop("tenant", None)
         return params
     if call.operation in BY_NAME or call.operation in BY_PARENT:
-        # The ids are what they say.
+        # The ids already contain the resource name.
         params.pop("name", None)
         params.pop("parent", None)
         task, config = call.path.task_id, call.path.config_id
@@ -130,7 +130,7 @@ def write_call(operation: Operation, version: Version, params: Mapping[str, Any]
         params: As the agent's form lowered them; and the tenant that it is told, if any, for 1.0.
 
     Raises:
-        BadParams: they do not fit the schema, or an id is none that a resource name can carry.
+        BadParams: they do not fit the schema, or a resource name cannot carry an id.
         KeyError: the generation has no such operation.
     """
     method = method_of(operation, version)
@@ -197,9 +197,9 @@ def read_answer(operation: Operation, version: Version, message: bytes) -> Tree:
 
 
 def write_answer(operation: Operation, version: Version, result: object) -> bytes:
-    """Return the message that gives a client a lowered result, or a card.
+    """Return the message with a lowered result, or a card, for a client.
 
-    Members that the schema does not know are left out, and a state that it does not know is none in particular.
+    Members that the schema does not know are left out, and an unknown state becomes the unspecified one.
 
     Raises:
         UpstreamProtocol: it does not fit the schema.
@@ -267,7 +267,7 @@ def restore_tenant(operation: Operation, version: Version, message: bytes, tenan
     for config in configs:
         if config.tenant:
             config.tenant = tenant or ""
-    # Always written anew: what stood twice stands once then, and no reader finds the one that another overruled.
+    # Always serialized again: that removes duplicate fields, so all readers find the same value.
     written: bytes = answer.SerializeToString()
     return written
 
@@ -296,7 +296,8 @@ def _write(kind: type[Message], tree: object) -> bytes:
 def _card_0_3(card: object) -> object:
     """Return a card of 0.3 with its requirements as the message spells them, not as the JSON schema does.
 
-    By that schema one is `{"bearer": []}`, of which the message would keep nothing: a way in that asks for nothing.
+    In that schema a requirement is `{"bearer": []}`, of which the message would keep nothing: a requirement of no
+    credential.
     """
     if not isinstance(card, dict) or not isinstance(card.get("security"), list):
         return card

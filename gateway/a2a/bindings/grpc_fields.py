@@ -1,18 +1,18 @@
-"""The fields of gRPC messages that decide: tenant and scope, tasks and contexts, states; read and replaced by name.
+"""The fields of gRPC messages that routing and ownership need: tenant and scope, tasks and contexts, states.
 
-Requests are read with the official classes, as agents do. Those of 0.3 share their paths with the candidates of 1.0
-(protocol trap 24), whose agents find more in them than 0.3 has: the references of a message, which are looked for, and
-members of a push configuration, where nothing may be that 0.3 does not know.
+Requests are read with the official classes, as agents do. Those of 0.3 share their paths with the release candidates of
+1.0 (protocol trap 24), whose agents read more fields: the references of a message, which are checked, and members of a
+push configuration, which may have only fields of 0.3.
 
 Requests of 1.0 have a `tenant`, whose number is not the same in all (protocol §2.1), and sends may bring a push
 configuration with another. Requests of 0.3 have none; that of a call of the scoped service (protocol §3) is its scope,
 a field that the official classes do not know.
 
-0.3 says by a resource name which task a request is about: `tasks/T`, as a path of HTTP+JSON has it. Nobody escapes
-anything in one, and its readers stop at the next `/`. So an id that holds a `/` cannot be in a name: it would be that
-of another task.
+0.3 names the task of a request by a resource name: `tasks/T`, as a path of HTTP+JSON has it. Writers do not escape ids
+in it, and readers stop at the next `/`. So a resource name cannot have an id that holds a `/`: it would be the id of
+another task.
 
-An agent's message is read here before anything else is done with it, so its number of fields is bounded here.
+An agent's message is read here first, so its number of fields is bounded here.
 """
 
 import re
@@ -115,7 +115,7 @@ def referenced_ids(call: Call) -> ReferencedIds:
 
 
 def refuse_unknown(method: GrpcMethod, request: Message, scope_field: int) -> None:
-    """See that a push configuration of 0.3 holds nothing that a candidate's agent could take for another webhook.
+    """Refuse a push configuration of 0.3 with fields that an agent of a release candidate could take for a webhook.
 
     Args:
         scope_field: The number of `scope` in requests of the scoped service.
@@ -185,7 +185,7 @@ def read_tenant(method: GrpcMethod, message: bytes, request: Message, scope_fiel
     Raises:
         DuplicateKey: it stands twice in one place.
         BadParams: two places name two tenants; or as `_read_scope`.
-        BadRequest: something else stands under its number; or as `grpc_message.values`.
+        BadRequest: its number has another type of field; or as `grpc_message.values`.
         ParseFailed: as `_read_scope`.
     """
     if method.version is not Version.V1_0:
@@ -225,10 +225,10 @@ def _read_scope(method: GrpcMethod, message: bytes, number: int) -> str | None:
     """Return the scope of a request of 0.3, or None for one of the plain service.
 
     Raises:
-        DuplicateKey: it stands twice.
-        ParseFailed: it is no UTF-8.
-        BadParams: it is missing or empty; or it is there, or a tenant of another generation is, where an agent might
-            follow what nobody has looked at.
+        DuplicateKey: it is there twice.
+        ParseFailed: it is not UTF-8.
+        BadParams: it is missing or empty; or the plain service has one, or a tenant of another generation, which an
+            agent might follow unchecked.
         BadRequest: as `grpc_message.values`.
     """
     other = _CANDIDATES[method.operation]
@@ -249,7 +249,7 @@ def _read_scope(method: GrpcMethod, message: bytes, number: int) -> str | None:
 
 
 def _is_canonical(message: bytes, request: Message) -> bool:
-    """Return whether the message is what its fields are written as: nothing stands twice then, or is unknown."""
+    """Return whether serializing the message gives the same bytes: it then has no duplicate or unknown fields."""
     known = type(request)()
     known.CopyFrom(request)
     known.DiscardUnknownFields()
@@ -285,7 +285,7 @@ _CANDIDATES: Mapping[Operation, int] = {
 }
 """The number of the tenant in requests of the candidates of 1.0, which have the paths of 0.3 (protocol §2.1, trap 24).
 
-Their agents would follow it, and the gateway has routed by something else.
+Their agents would follow it, although the gateway has not routed by it.
 """
 
 
@@ -309,7 +309,7 @@ def read_name(operation: Operation, request: Message) -> PathCall:
     """Return the ids that a request of 0.3 names, as a path has them; an empty one is None.
 
     Raises:
-        BadParams: the name is none of a task, or of a push configuration.
+        BadParams: it is not the name of a task, or of a push configuration.
     """
     if operation in BY_NAME:
         field, name = "name", request.name
@@ -329,10 +329,10 @@ def read_name(operation: Operation, request: Message) -> PathCall:
 
 
 def write_name(operation: Operation, params: Mapping[str, Any]) -> Tree:
-    """Parameters of 0.3 with the name that its requests have, in place of the ids that a path would.
+    """Parameters of 0.3 with a resource name, as its requests have, instead of the ids of a path.
 
     Raises:
-        BadParams: an id is missing, or none that a name can carry: the same that a path can.
+        BadParams: an id is missing, or a resource name cannot carry it, as a path could not.
     """
     if operation in BY_PARENT:
         # The form says the parent of a creation itself.
@@ -444,7 +444,7 @@ def _state(held: Message) -> str | None:
 
 
 def without(data: bytes, prefix: str, *, version: Version, operation: Operation, event: bool) -> bytes:
-    """As `ids.without`, of a message; what its class does not know stays as it is.
+    """As `ids.without`, of a message; unknown fields stay unchanged.
 
     Raises:
         UpstreamProtocol: it is no such message.
@@ -475,7 +475,7 @@ def status_without(status: Status, prefix: str) -> Status:
 
 
 def _cut_packed(packed: Message, prefix: str) -> bool:
-    """Take a prefix out of a detail; False for one that has it where nobody here can take it out."""
+    """Remove a prefix from a detail; return False if it is in a detail of an unknown type."""
     raw = prefix.encode("ascii")
     if raw not in packed.value:
         return True
@@ -490,7 +490,7 @@ def _cut_packed(packed: Message, prefix: str) -> bool:
 
 
 def _cut(message: Message, prefix: str) -> None:
-    """Take a prefix out of all texts of a message."""
+    """Remove a prefix from all texts of a message."""
     for field, value in message.ListFields():
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
             _cut_map(value, prefix)

@@ -4,13 +4,13 @@ The classes are imported with the first call over gRPC and not before: that cost
 (protocol §9.3), which a gateway without gRPC never pays.
 
 Trees are read and written by protobuf's own `json_format`. Two things are done beside it. The numbers of a Struct are
-doubles: those that are whole become integers (`42`, not `42.0`). And protobuf takes no decimals, which the gateway's
-JSON reader gives for numbers with a point.
+doubles: whole ones become integers (`42`, not `42.0`). And protobuf accepts no `Decimal`, which the gateway's JSON
+reader returns for numbers with a point.
 
-A parsed message does not show what its parser has passed over: it keeps the last of two fields, and skips a field of
-another wire type. Where a field decides whose agent is called, every parser must find the same one. So a message is
-refused that has a tag that is longer than it need be, a group, or a wire type that does not exist. A length may be
-longer than it need be: writers that do not know it beforehand write spare bytes, and all parsers agree.
+A parsed message does not show the fields that its parser dropped: the parser keeps the last of two fields, and skips a
+field of another wire type. If a field decides which agent is called, every parser must find the same value. So a
+message with an overlong tag, a group, or an unknown wire type is refused. A length may be overlong: writers that do not
+know it in advance write spare bytes, and all parsers agree on the value.
 """
 
 import math
@@ -45,7 +45,7 @@ from gateway.a2a.versions.version import Misfit
 def request_class(method: GrpcMethod) -> type[Message]:
     """Return the class of a method's request.
 
-    That of a scoped method is the same as without: to it, the scope is a field that it does not know (protocol §3).
+    A scoped method has the class of the plain method, to which the scope is an unknown field (protocol §3).
     """
     return _request_class(method.path)
 
@@ -108,18 +108,18 @@ def _service(version: Version) -> Any:  # noqa: ANN401 - as above
 
 # ---- Messages as trees -----------------------------------------------------------------------------------------------
 
-# Beyond it doubles leave integers out, and nobody knows which one was meant.
+# Beyond it doubles cannot hold every integer, so the original value is unknown.
 _EXACT = 2**53
-# Deeper than readers of protobuf go, which are asked afterwards.
+# Deeper than protobuf readers go; they check their own limit afterwards.
 _DEEPEST = 1_000
 _FIELD = re.compile(r"Failed to parse (\w+) field: ")
 
 
 def to_tree(message: Message) -> Tree:
-    """Return the tree that says what a message says; what is empty and has no presence is left out.
+    """Return a message as a tree; empty fields without presence are left out.
 
     Raises:
-        Misfit: a number or a timestamp is none that JSON has.
+        Misfit: JSON has no form for a number or a timestamp.
     """
     try:
         tree: Tree = MessageToDict(message)
@@ -131,14 +131,14 @@ def to_tree(message: Message) -> Tree:
 
 
 def from_tree(tree: object, kind: type[Message]) -> bytes:
-    """Return the message of a class that says what a tree says, which is consumed.
+    """Return a tree as a message of a class; the tree is consumed.
 
-    Members that the class does not know are left out. An unknown name of an enumeration is its number 0, which says
-    nothing.
+    Members that the class does not know are left out. An unknown name of an enumeration becomes 0, the unspecified
+    value.
 
     Raises:
-        Misfit: a member holds what its field cannot, stands under two names, or is one of several where one may be; or
-            the tree is nested deeper than readers of protobuf go, which is 100 messages.
+        Misfit: a member does not fit its field, has two names, or is one of several in a `oneof`; or the tree is nested
+            deeper than readers of protobuf go, which is 100 messages.
     """
     if type(tree) is not dict:
         raise Misfit("", "must be an object")
@@ -180,7 +180,7 @@ def _to_doubles(tree: Any) -> None:  # noqa: ANN401 - any JSON
 # ---- Fields as bytes, one level deep ---------------------------------------------------------------------------------
 
 MOST_FIELDS = 1_000
-"""Most fields of one level; requests have eight at most, but for what they list."""
+"""Most fields of one level; requests have eight at most, apart from their lists."""
 VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
 """Wire types: how the value of a field is written."""
 _SIZES = {FIXED64: 8, FIXED32: 4}
@@ -204,18 +204,18 @@ def values(message: bytes, number: int) -> list[bytes]:
             raise BadRequest("the message has too many fields")
         if other == number:
             if wire_type != DELIMITED:
-                # A parser looks past it, or does not parse the message.
+                # Parsers skip it, or refuse the message.
                 raise BadRequest("a field of the message is not of its type")
             found.append(message[start:end])
     return found
 
 
 def refuse_twins(message: bytes, name: str, *way: int) -> None:
-    """Refuse a message that has a text twice in one place: parsers keep the last, a reader may stop at the first.
+    """Refuse a message that has a text field twice: parsers keep the last value, other readers may take the first.
 
     Args:
         name: The name of the text.
-        way: The numbers of the fields that lead to it. What stands twice on the way is merged, so all of it counts.
+        way: The numbers of the fields that lead to it. Duplicate fields on the way are merged, so all of them count.
 
     Raises:
         DuplicateKey: it does.
@@ -229,7 +229,7 @@ def refuse_twins(message: bytes, name: str, *way: int) -> None:
 
 
 def refuse_crowd(message: bytes, descriptor: Any, most: int) -> None:  # noqa: ANN401 - protobuf ships no types
-    """Refuse a message of so many fields, in all that it holds, that to parse it costs many times its length.
+    """Refuse a message with so many fields, nested ones included, that parsing it costs many times its length.
 
     A field of two bytes becomes a message of a hundred.
 
@@ -258,7 +258,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int, int, int]]:
     """Yield number and wire type of each field, and where its value begins and ends.
 
     Raises:
-        BadRequest: a tag is longer than it need be or names no field, or a field is a group or of no wire type.
+        BadRequest: a tag is overlong or names no field, or a field is a group or has an unknown wire type.
         ParseFailed: a field ends behind the end of the message.
     """
     position, end = 0, len(message)

@@ -1,8 +1,8 @@
-"""The methods of gRPC that clients call: their paths, what each means, and in which generation.
+"""The gRPC methods that clients call: their paths, operations and versions.
 
 Three services (protocol §3): A2A's own of 1.0 and of 0.3, and the scoped one that was proposed for 0.3, whose messages
-are the same with a `scope` beside the rest. The package in the path tells the generation, whatever a header says
-(protocol trap 25): messages of one half-parse as those of the other.
+are the same with a `scope` beside the rest. The package in the path determines the version, and headers are ignored
+(protocol trap 25): messages of one version partly parse as those of the other.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,8 @@ from collections.abc import Mapping
 import msgspec
 
 from gateway.a2a.dialect import Version
-from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.operation import Operation
+from gateway.a2a.spelling import SPELLINGS
 
 SERVICE_1_0 = "lf.a2a.v1.A2AService"
 SERVICE_0_3 = "a2a.v1.A2AService"
@@ -35,23 +36,13 @@ class GrpcMethod(msgspec.Struct, frozen=True):
     scoped: bool = False
 
 
-# Methods with another name in 0.3; it has no ListTasks.
-_NAMES_0_3 = {
-    Operation.SUBSCRIBE_TO_TASK: "TaskSubscription",
-    Operation.LIST_PUSH_CONFIGS: "ListTaskPushNotificationConfig",
-    Operation.GET_EXTENDED_CARD: "GetAgentCard",
-}
-
-
 def _methods() -> dict[tuple[Operation, Version, bool], GrpcMethod]:
     methods: dict[tuple[Operation, Version, bool], GrpcMethod] = {}
-    for operation in CALLABLE:
+    for operation, row in SPELLINGS.items():
         methods[operation, Version.V1_0, False] = GrpcMethod(f"/{SERVICE_1_0}/{operation}", operation, Version.V1_0)
-        if operation is Operation.LIST_TASKS:
-            continue
-        name = _NAMES_0_3.get(operation, operation.value)
-        for service, scoped in ((SERVICE_0_3, False), (SCOPED_0_3, True)):
-            methods[operation, Version.V0_3, scoped] = GrpcMethod(f"/{service}/{name}", operation, Version.V0_3, scoped)
+        for service, scoped in ((SERVICE_0_3, False), (SCOPED_0_3, True)) if row.grpc_0_3 else ():
+            path = f"/{service}/{row.grpc_0_3}"
+            methods[operation, Version.V0_3, scoped] = GrpcMethod(path, operation, Version.V0_3, scoped)
     return methods
 
 

@@ -5,7 +5,7 @@ the typed details that HTTP+JSON has in `error.details` (AIP-193). 0.3 has no de
 of the error, as a2a-sdk 0.3 writes it: `TaskNotFoundError: no such task`.
 
 a2a-sdk 1.3 reads every `ErrorInfo` of A2A's domain, and raises no A2A exception where the details have another code or
-message than the trailers. So there is one such entry, and a message is cut in both places.
+message than the trailers. So there is one such entry, and the message is cut in both places.
 
 An agent may send anything. Reading it costs linear time and raises nothing, and every status that is written is within
 `LONGEST_TRAILERS`: most clients take 8 KiB of headers or trailers together.
@@ -54,12 +54,11 @@ from gateway.a2a.headers import Pairs
 from gateway.a2a.json import Tree, write
 
 LONGEST_TRAILERS = 7 * 1024
-"""Bytes of message and details as the trailers of a status write them; the rest of 8 KiB is for other trailers.
-
-gRPC's own library refuses more than 8 KiB at times, and more than 16 KiB always.
+"""Bytes of message and details in the trailers of a status; the rest of 8 KiB is for other trailers. gRPC's own library
+sometimes refuses more than 8 KiB, and always more than 16 KiB.
 """
 LONGEST_WRITTEN = 2 * 1024
-"""Bytes of a message as a trailer writes it, with `%xx` for all that is not plain ASCII."""
+"""Bytes of a message in a trailer, with `%xx` for all characters that are not plain ASCII."""
 
 _LONGEST_RAW = 256 * 1024
 _MOST_READ = 64
@@ -71,7 +70,7 @@ NAMES: Mapping[int, str] = dict(
         "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
     ))
 )  # fmt: skip
-"""The codes of gRPC, and what each is called."""
+"""The codes of gRPC and their names."""
 
 CODES: Mapping[str, int] = {name: code for code, name in NAMES.items()}
 
@@ -124,7 +123,7 @@ def of_error(error: AgentError, version: Version) -> Status:
 
 
 def trailers(status: Status) -> Pairs:
-    """Return the trailers of a failed call, cut to what clients take.
+    """Return the trailers of a failed call, cut to the length that clients accept.
 
     A code that does not exist, or OK, is written as UNKNOWN.
     """
@@ -154,7 +153,7 @@ def _made(code: int, message: str, kind: ErrorKind | None, details: Iterable[Tre
 
 
 def _add(rpc_status: Any, detail: Tree, room: int) -> None:  # noqa: ANN401 - protobuf ships no types
-    """Add a detail to a `google.rpc.Status` if there is room for it; a reason without its metadata if need be."""
+    """Add a detail to a `google.rpc.Status` if it fits; a reason may lose its metadata to fit."""
     for part in (detail, {**detail, "metadata": {}}) if detail.get("@type") == ERROR_INFO else (detail,):
         packed = _packed(part)
         if packed is None:
@@ -286,7 +285,7 @@ def _escaped(message: str) -> str:
 
 
 def _cut(message: str) -> str:
-    """Return as much of a message as there is room for, cut between characters."""
+    """Return as much of a message as fits, cut between characters."""
     message = _clean(message[: LONGEST_WRITTEN + 1])
     if len(_escaped(message)) <= LONGEST_WRITTEN:
         return message
@@ -298,7 +297,7 @@ def _cut(message: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Return the text with what is no UTF-8 replaced."""
+    """Return the text with invalid UTF-8 replaced."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -312,7 +311,7 @@ def _protobuf() -> Any:  # noqa: ANN401 - protobuf ships no types
         Packed=any_pb2.Any,
         Status=status_pb2.Status,
         ErrorInfo=error_details_pb2.ErrorInfo,
-        # Once it is imported, what is of its type can be packed.
+        # Once it is imported, values of its type can be packed.
         Struct=struct_pb2.Struct,
         DecodeError=message.DecodeError,
         json=json_format,

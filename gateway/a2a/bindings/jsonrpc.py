@@ -28,36 +28,25 @@ from gateway.a2a.params import (
 )
 from gateway.a2a.paths import PathCall
 from gateway.a2a.progress import Progress
+from gateway.a2a.spelling import SPELLINGS
 
-METHODS: dict[str, tuple[Operation, Version]] = {
-    **{operation.value: (operation, Version.V1_0) for operation in Operation if operation is not Operation.GET_CARD},
-    # 1.0.0-rc wrote the singular.
-    "ListTaskPushNotificationConfig": (Operation.LIST_PUSH_CONFIGS, Version.V1_0),
-    "message/send": (Operation.SEND_MESSAGE, Version.V0_3),
-    "message/stream": (Operation.SEND_STREAMING_MESSAGE, Version.V0_3),
-    "tasks/get": (Operation.GET_TASK, Version.V0_3),
-    "tasks/list": (Operation.LIST_TASKS, Version.V0_3),
-    "tasks/cancel": (Operation.CANCEL_TASK, Version.V0_3),
-    "tasks/resubscribe": (Operation.SUBSCRIBE_TO_TASK, Version.V0_3),
-    "tasks/subscribe": (Operation.SUBSCRIBE_TO_TASK, Version.V0_3),
-    "tasks/pushNotificationConfig/set": (Operation.CREATE_PUSH_CONFIG, Version.V0_3),
-    "tasks/pushNotificationConfig/get": (Operation.GET_PUSH_CONFIG, Version.V0_3),
-    "tasks/pushNotificationConfig/list": (Operation.LIST_PUSH_CONFIGS, Version.V0_3),
-    "tasks/pushNotificationConfig/delete": (Operation.DELETE_PUSH_CONFIG, Version.V0_3),
-    "agent/getAuthenticatedExtendedCard": (Operation.GET_EXTENDED_CARD, Version.V0_3),
-    "agent/authenticatedExtendedCard": (Operation.GET_EXTENDED_CARD, Version.V0_3),
-    "tasks/send": (Operation.SEND_MESSAGE, Version.V0_1),
-    "tasks/sendSubscribe": (Operation.SEND_STREAMING_MESSAGE, Version.V0_1),
-    # Servers of 0.2 and 0.3 answer these names too (fasta2a).
-    "tasks/pushNotification/set": (Operation.CREATE_PUSH_CONFIG, Version.V0_1),
-    "tasks/pushNotification/get": (Operation.GET_PUSH_CONFIG, Version.V0_1),
-}
-"""Every method name of every generation, with aliases seen in the wild: the operation and the generation."""
+METHODS: dict[str, tuple[Operation, Version]] = {}
+"""Every method name of every generation: the operation and the generation, the later one where two share a name."""
+NAMES: dict[tuple[Operation, Version], str] = {}
+"""Each generation's own name of an operation."""
+for _operation, _row in SPELLINGS.items():
+    _of_1_0 = (_operation.value, *_row.aliases_1_0)
+    _versions = ((Version.V1_0, _of_1_0), (Version.V0_3, _row.jsonrpc_0_3), (Version.V0_1, _row.jsonrpc_0_1))
+    for _version, _name in ((version, name) for version, names in _versions for name in names):
+        METHODS.setdefault(_name, (_operation, _version))
+        NAMES.setdefault((_operation, _version), _name)
 
-SHARED_WITH_0_1 = frozenset({"tasks/get", "tasks/cancel", "tasks/resubscribe"})
+SHARED_WITH_0_1 = frozenset(name for row in SPELLINGS.values() for name in row.jsonrpc_0_1 if name in row.jsonrpc_0_3)
 """Names that 0.1 and 0.3 both have; the agent's version tells them apart."""
-SHARED_WITH_0_3 = frozenset({"tasks/pushNotification/set", "tasks/pushNotification/get"})
-"""Names of 0.1 that servers of later generations still answer."""
+SHARED_WITH_0_3 = frozenset(
+    name for operation, row in SPELLINGS.items() if operation.kind is Kind.PUSH for name in row.jsonrpc_0_1
+)
+"""Names of 0.1 that servers of later generations still answer (fasta2a)."""
 
 _LONGEST_ID = 512
 
@@ -160,7 +149,7 @@ def make_call(
     if tenant is not None:
         params["tenant"] = tenant
     identity = b'"%b"' % id.encode("ascii")
-    method = _NAMES[operation, theirs.version]
+    method = NAMES[operation, theirs.version]
     # The older generations' only operation without parameters has no such member.
     member = b',"params":' + strict_json.write(params) if params or theirs.version is Version.V1_0 else b""
     body = b'{"jsonrpc":"2.0","id":%b,"method":"%b"%b}' % (identity, method.encode("ascii"), member)
@@ -315,14 +304,6 @@ def code_of(fault: Fault, version: Version, *, midway: bool) -> int:
     """Return the code that a client of this version is told."""
     # A fault that breaks a stream is an internal error to its reader (safety R5); the details say which.
     return INTERNAL_ERROR.code if midway else fault.code_toward(version)
-
-
-_NAMES: dict[tuple[Operation, Version], str] = {}
-"""Each generation's own name of an operation: the first of several in `METHODS`."""
-for _name, _known in METHODS.items():
-    _NAMES.setdefault(_known, _name)
-    if _name in SHARED_WITH_0_1:
-        _NAMES.setdefault((_known[0], Version.V0_1), _name)
 
 
 _answer = msgspec.json.Decoder(AnswerEnvelope)

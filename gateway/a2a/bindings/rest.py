@@ -2,8 +2,8 @@
 
 Parameters are texts in path and query (1.0 §11.3, §11.5), and typed everywhere else. Their names are camelCase;
 snake_case is read too, since ProtoJSON has both. Servers differ in what they do with a value of a query that they
-cannot read (protocol §8.3: some drop the filter and return everything), so it is refused here. Names that the protocol
-does not know are left out, and none that it knows is a list.
+cannot read (protocol §8.3: some drop the filter and return everything), so it is refused here. Unknown names are left
+out, and no known parameter is a list.
 """
 
 import re
@@ -35,7 +35,7 @@ from gateway.a2a.params import (
     split_query,
     text_of,
 )
-from gateway.a2a.paths import PathCall, path_id
+from gateway.a2a.paths import HTTP_0_3, HTTP_1_0, PathCall, path_id
 from gateway.a2a.task_state import HUB_STATES
 from gateway.a2a.versions.schema import snake
 
@@ -187,9 +187,7 @@ def make_call(
         # In 0.3 only the path names the task of a new configuration: its parsers refuse members that they do not know.
         unknown = {"taskId"} if operation is Operation.CREATE_PUSH_CONFIG and not newest else ()
         body = strict_json.write({name: value for name, value in params.items() if name not in unknown})
-    verb = "DELETE" if operation is Operation.DELETE_PUSH_CONFIG else "GET"
-    if operation in _MAY_HAVE_BODY or (operation is Operation.SUBSCRIBE_TO_TASK and newest):
-        verb = "POST"
+    verb, _ = HTTP_1_0[operation] if newest else HTTP_0_3[operation]
     return Call(
         operation,
         theirs,
@@ -232,7 +230,7 @@ def event(call: Call, result: Any) -> bytes:  # noqa: ANN401 - any JSON
 
 def write_answer(operation: Operation, result: Any) -> bytes:  # noqa: ANN401 - any JSON
     """Return the body of a successful answer; the result is a tree or `msgspec.Raw`, and ignored for a deletion."""
-    # Some clients take an empty body for a failure (protocol trap 30).
+    # Some clients treat an empty body as a failure (protocol trap 30).
     return b"{}" if operation is Operation.DELETE_PUSH_CONFIG else strict_json.write(result)
 
 
@@ -326,7 +324,7 @@ def _truth(text: str) -> bool | None:
 
 
 def _state(text: str) -> str | None:
-    """Return a task state by its name or number; none in particular is no filter."""
+    """Return a task state by its name or number; the unspecified state means no filter."""
     name = _STATE_NAMES.get(text.strip(" "))
     return "" if name == HUB_STATES[0] else name
 
@@ -363,6 +361,6 @@ _NAMES = {
     "last_updated_after": "statusTimestampAfter",
 }
 
-# Half of what Node takes for a whole head.
+# Half of the longest head that Node accepts.
 _LONGEST = 8 * 1024
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")

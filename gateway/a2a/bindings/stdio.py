@@ -14,16 +14,15 @@ from enum import Enum
 
 import msgspec
 
+from gateway.a2a.bindings.jsonrpc import write_error
 from gateway.a2a.dialect import Version
-from gateway.a2a.fault import UpstreamProtocol
+from gateway.a2a.fault import METHOD_NOT_FOUND, UpstreamProtocol
 from gateway.a2a.json import UNREADABLE, Members, decode_members, refuse_crowd
 from gateway.a2a.progress import Progress
 from gateway.a2a.task_state import INTERRUPTED, TERMINAL
 
 STREAM_HEADER = b"a2a-stream"
 """The frame header with which an agent may mark the `end` of a stream; a convention of this gateway."""
-
-METHOD_NOT_FOUND = b'{"code":-32601,"message":"the client serves no methods"}'
 
 
 class Course(Enum):
@@ -48,7 +47,7 @@ class StdioMessage(msgspec.Struct, frozen=True):
 
 
 def read_message(content: bytes) -> StdioMessage | None:
-    """Open a frame from an agent; None for one that is no JSON object, or has too many values."""
+    """Open a frame from an agent; None if it is not a JSON object, or has too many values."""
     try:
         refuse_crowd(content)
         members = decode_members(content)
@@ -78,16 +77,16 @@ def with_id(members: Members, identity: bytes) -> bytes:
     return frame.translate(_FLATTEN) if b"\n" in frame or b"\r" in frame else frame
 
 
-def refusal(identity: bytes) -> bytes:
+def error_response(identity: bytes) -> bytes:
     """Return the answer to a request of the agent's: clients serve no methods."""
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (identity, METHOD_NOT_FOUND)
+    return write_error(identity, METHOD_NOT_FOUND.code, "the client serves no methods")
 
 
 def course(members: Members, progress: Progress | None, version: Version) -> Course:
     """Return the state of a stream after an event.
 
     Args:
-        progress: The event's progress; None for no answer, which the relay refuses.
+        progress: The event's progress; None if it is not an answer, which the relay refuses.
         version: The agent's generation.
     """
     if progress is None:

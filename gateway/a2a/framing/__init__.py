@@ -1,1 +1,1 @@
-"""Framing: how frames are told apart on a wire. Put on and taken off at the edges; nothing between sees it."""
+"""Framing: how frames are delimited on a wire. It is added and removed at the edges; nothing between sees it."""

@@ -1,8 +1,8 @@
 """Length-prefixed messages, as gRPC has them in the body of HTTP/2 (gRPC over HTTP/2, Length-Prefixed-Message).
 
 A prefix is one byte that says whether the message is compressed, which none is here, and four of its length, most
-significant first. grpc.aio reads and writes the frames of the wire; those here are the gateway's own, in which messages
-pass from an upstream to a listener as the events of other bindings do.
+significant first. grpc.aio reads and writes the frames of the wire. The frames here are internal: they carry messages
+from an upstream to a listener, like the events of other bindings.
 """
 
 import struct
@@ -39,7 +39,7 @@ class FrameDecoder:
 
     Attributes:
         refused: The error that ended reading.
-        last: None: no message is left at the end of a stream.
+        last: Always None: the end of a stream leaves no message.
     """
 
     last: Event | None = None

@@ -1,4 +1,4 @@
-"""Frames of agents on stdio: the base protocol of language servers, and a JSON text a line (A2A issue 1074; LSP 3.17).
+"""Frames of agents on stdio: the base protocol of LSP, or one JSON text per line (A2A issue 1074; LSP 3.17).
 
 A frame is HTTP-like header fields, an empty line, and `Content-Length` bytes of content: one JSON-RPC message in UTF-8.
 Or, without a header, it is a line with such a message. The first byte, `{` or a letter, tells the two apart.
@@ -48,7 +48,7 @@ class Framing(StrEnum):
 
 
 class BadFrame(ValueError):  # noqa: N818 - named after what is wrong, like the faults
-    """The bytes are no frame, so nothing behind them can be read; the text says why, and quotes nothing."""
+    """The bytes are not a frame, so nothing after them can be read; the text says why, and quotes nothing."""
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -164,7 +164,7 @@ class FrameDecoder:
 
     @property
     def last(self) -> Frame | None:
-        """Return the line that nobody ended, or None where nothing stands behind the last frame.
+        """Return the unterminated last line, or None if nothing follows the last frame.
 
         Raises:
             BadFrame: the stream ended within a frame.
@@ -205,7 +205,7 @@ class FrameDecoder:
         """Skip blank lines and a byte-order mark; return whether a frame follows."""
         if not self._begun:
             if len(self._buffer) < len(_BOM) and _BOM.startswith(self._buffer):
-                # Some runtimes write it first; the rest of it may still come.
+                # Some runtimes write it first; its other bytes may come later.
                 return False
             self._begun = True
             if self._buffer.startswith(_BOM):

@@ -27,7 +27,7 @@ _DATA = b"data: "
 _NEXT_DATA = b"\ndata: "
 
 HEARTBEAT = b": keep-alive\n\n"
-"""A comment that says the stream is alive; clients ignore it."""
+"""A comment that keeps the stream alive; clients ignore it."""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -35,7 +35,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         silent: Whether it is known to be made of empty lines and comments only.
-        first: Whether the stream begins with it; a byte-order mark is none anywhere else.
+        first: Whether the stream begins with it; only there can it be a byte-order mark.
         line: Its data, where it is known to be one line of data and nothing else.
     """
 
@@ -61,7 +61,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
         text = (self.raw.removeprefix(_BOM) if self.first else self.raw).strip(b"\r\n")
         if b"\r" in text:
             text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        # Its name or its number often stands before the data, and then there is nothing but data.
+        # Often its name or number comes first, followed by data only.
         start = 0 if text.startswith(_DATA) else text.find(_NEXT_DATA) + 1
         if start > _SHORT_START or not text.startswith(_DATA, start):
             return self._read_lines(text)
@@ -147,8 +147,8 @@ class SseDecoder:
         if self._after_cr and chunk:
             self._after_cr = False
             if chunk.startswith(b"\n"):
-                # The CR that ended the last event was the first half of a CRLF. The other half is passed on by itself,
-                # for a client that does not know bare CRs would see no end of the event.
+                # The CR that ended the last event was the first half of a CRLF. The LF is passed on by itself, because
+                # a client that does not know bare CRs would see no end of the event.
                 events.append(Event(b"\n", silent=True))
                 chunk = chunk[1:]
         self._buffer += chunk
@@ -218,8 +218,8 @@ def _is_plain(chunk: bytes) -> bool:
 def encode(data: bytes, name: str | None = None) -> bytes:
     """Return one event of JSON on one line, without line ends as compact JSON has none.
 
-    To the line readers of Python, httpx's and with it a2a-sdk's, these three end a line as well. They stand in strings
-    only, where an escape says the same.
+    The line readers of Python (httpx, and so a2a-sdk) also treat these three as line ends. They occur in strings only,
+    where an escape means the same.
     """
     # Quotation marks and dashes begin with the same two bytes.
     if b"\xe2\x80" in data:

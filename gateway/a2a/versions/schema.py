@@ -4,9 +4,8 @@ A `Schema` lists an object's members under every name that each may have, with a
 conversion of its value, and its name in the result. The same walk reads (lifts to the hub) and writes (lowers to a
 version). It visits each member once; unknown members stay, unless the schema is closed.
 
-ProtoJSON lets one thing be said in several ways (1.0 §5.5): names in camelCase or snake_case, enumerations by name or
-by number, integers as strings, null for what is unset, base64 of either alphabet. The result is always the first of
-each.
+ProtoJSON allows several spellings (1.0 §5.5): names in camelCase or snake_case, enumerations by name or by number,
+integers as strings, null for unset members, base64 of either alphabet. The result always has the first of each.
 """
 
 import re
@@ -33,7 +32,7 @@ class Field:
         convert: Checks or converts a value of that type; None for nothing, which drops the member.
         other: Makes a value of `type` from one of another type, or returns None if it cannot be read.
         name: The name in the result, where it is not the same.
-        required: Whether it must be there and be something.
+        required: Whether it must be there and not empty.
         nullable: Whether null is a value.
         sparse: Whether an empty value, 0 or false means that the member is unset.
     """
@@ -54,7 +53,7 @@ class Schema:
 
     Attributes:
         fields: The rule of each member, by every name that it may have.
-        required: Members of the result that must be there, each with the name that the error calls it.
+        required: Members of the result that must be there, each with its name in the error.
         finish: Completes the object in the end.
         closed: Whether unknown members are dropped.
     """
@@ -193,7 +192,7 @@ def need(field: Field) -> Field:
 
 
 def called(name: str, field: Field) -> Field:
-    """Return the same rule for a member that is called otherwise in the result."""
+    """Return the same rule for a member that has another name in the result."""
     return replace(field, name=name)
 
 
@@ -312,7 +311,7 @@ _BEYOND = 2**32
 
 ANY = Field(object, "", nullable=True)
 DROP = Field(object, "", lambda _value, _memo: None)
-"""Drops a name without a meaning here that would get one in the other version."""
+"""Drops a name that is unknown in this version and known in the other."""
 SOME = Field(object, "", sparse=True)
 """Keeps a value as it is unless it is empty, as ProtoJSON writes."""
 TEXT = Field(str, "must be a string")

@@ -8,8 +8,8 @@ The differences from everything later, and their translation:
 - Conversations are sessions: `sessionId` is `contextId`. Events name none; it is the one of the request or of an
   earlier frame, else the task's own id. A task that is begun without a session is given that one too, so that events
   and tasks agree.
-- A stream holds status and artifact events, never a Task or a Message, and says itself which one is `final`. A stream
-  whose last event is an artifact ends without one, by closing: a status cannot be made up.
+- A stream holds status and artifact events, never a Task or a Message, and marks the last one as `final`. A stream
+  whose last event is an artifact just closes, because a status cannot be invented.
 - No history unless `historyLength` asks for it, where 1.0 has all of it unless that says less.
 - One push configuration for a task, without an id: upward its id is the task's.
 
@@ -19,7 +19,7 @@ history), `extensions_compat` and `reference_task_ids_compat`; of an artifact `e
 contexts are never read from there. A message of an agent that has no id gets one from its content, so that it has the
 same one in an event, in a later task, and however much of the history is told.
 
-A name that means nothing here and something in 1.0 is dropped, never passed on unread, and the other way round.
+A name that is unknown here and known in 1.0, or the other way round, is dropped and never passed on unread.
 """
 
 from hashlib import blake2b
@@ -56,7 +56,7 @@ from gateway.a2a.versions.v0_3 import PUSH_DOWN, push_fields
 from gateway.a2a.versions.version import RESTING, TERMINAL, Form, Memo, Misfit, Rules, Step
 
 ALL_HISTORY = 2**31 - 1
-"""The number that an agent of 0.1 is asked for where the client sets no bound: without one it gives none."""
+"""The history length sent to an agent of 0.1 if the client sets no bound: without a number it returns no history."""
 KEPT_ID = "message_id_compat"
 KEPT_OF_ARTIFACTS = (("extensions_compat", "extensions"),)
 KEPT_OF_MESSAGES = (*KEPT_OF_ARTIFACTS, ("reference_task_ids_compat", "referenceTaskIds"))
@@ -75,7 +75,7 @@ def _keep(tree: Tree, names: tuple[tuple[str, str], ...]) -> None:
     """
     for kept, name in names:
         if value := tree.pop(name, None):
-            # A null is there already, and must not stay.
+            # The member is null, and must be removed.
             tree["metadata"] = {**(tree.get("metadata") or {}), kept: value}
 
 
@@ -86,7 +86,7 @@ def _take_back(tree: Tree, names: tuple[tuple[str, str], ...]) -> None:
         return
     for kept, name in names:
         values = metadata.get(kept)
-        # Its holder may have changed it.
+        # The agent may have changed it.
         if type(values) is list and all(type(value) is str for value in values):
             tree[name] = metadata.pop(kept)
     if not metadata:
@@ -101,7 +101,7 @@ _FILE_CONTENTS = (("bytes", "uri"), ("uri", "bytes"))
 
 def _lift_part(part: Tree, memo: Memo) -> Tree:
     """Return a part of a client's message, which must say what it is."""
-    # `kind` is 0.2's word for it, met in both.
+    # `kind` is the name in 0.2; messages of both versions use it.
     kind = part.pop("type", None) or part.get("kind")
     if kind == "text" and len(part) == 1 and type(part.get("text")) is str:
         return part
@@ -110,7 +110,7 @@ def _lift_part(part: Tree, memo: Memo) -> Tree:
     part["kind"] = kind
     file = part.get("file")
     if type(file) is dict:
-        # Samples of the time write out what is empty beside what is not.
+        # Samples of 0.1 also write empty members.
         for name, other in _FILE_CONTENTS:
             if not file.get(name) and file.get(other):
                 file.pop(name, None)
@@ -414,7 +414,7 @@ def _named_task(tree: Tree, memo: Memo) -> None:
         tree.setdefault("status", {"state": "unknown"})
 
 
-# 0.1 has no words for two of them.
+# 0.1 lacks two of them.
 _STATE_DOWN = written(
     {
         **dict(zip(HUB_STATES, WORDS, strict=True)),
@@ -472,10 +472,10 @@ def _dress(message: Tree, memo: Memo) -> Tree:
 
 
 def _lower_event(event: Tree, memo: Memo, last: bool) -> tuple[Tree, ...]:  # noqa: FBT001 - as every form
-    """Return the events that say the same.
+    """Return equivalent events.
 
-    A Task is a status event, then an event for each artifact; where it is the last and rests, the status is the final
-    event and comes after them. A Message is a final status event: nothing comes after one (1.0 §3.1.2).
+    A Task becomes a status event, then an event for each artifact; if it is the last and has ended or waits, the status
+    is the final event and comes last. A Message becomes a final status event, because nothing follows it (1.0 §3.1.2).
     """
     if (update := event.get("statusUpdate")) is not None:
         return (_lower_status_update(update, memo, last=last),)
@@ -503,7 +503,7 @@ def _lower_artifact_update(update: Tree, memo: Memo) -> Tree:
 def _lower_task_event(task: Tree, memo: Memo, *, last: bool) -> tuple[Tree, ...]:
     task_id = task.get("id") or memo.task_id or memo.new_id
     whole = (task.get("status") or {}).get("state") in TERMINAL
-    # 0.1 has nowhere else to tell the metadata in a stream.
+    # Streams of 0.1 have no other place for the metadata.
     update = {"taskId": task_id, "status": task.get("status"), "metadata": task.get("metadata")}
     if update["metadata"] is None:
         del update["metadata"]
@@ -541,7 +541,7 @@ def _lower_push(push: Tree, memo: Memo) -> Tree:
     return {"id": task_id, "pushNotificationConfig": _PUSH_DOWN(push, memo)}
 
 
-# Top-level names of 0.1 mean nothing in 1.0, so nobody has read them.
+# Top-level names of 0.1 are unknown in 1.0, so they were not read before.
 _SENT_DOWN = exact(
     {
         **dict.fromkeys(

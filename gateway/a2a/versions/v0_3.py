@@ -1,16 +1,16 @@
 """A2A 0.2 and 0.3 over JSON-RPC, as their JSON schema spells it: `kind`, `parts`, `user`, `completed`, `file.bytes`.
 
-Spellings that speakers of these versions are seen to use are read as well: 1.0's own spellings within (`ROLE_USER`,
+Spellings in use by peers of these versions are read as well: 1.0's own spellings within (`ROLE_USER`,
 `TASK_STATE_WORKING`, parts without `kind`, results wrapped as `{"task": ...}`), nulls and empty lists anywhere. The
-output is 0.3 by the letter, and states what 0.3 would otherwise leave to its reader (`blocking`, `append`).
+output is strict 0.3, with explicit values for optional flags (`blocking`, `append`).
 
-Members without a word in 0.3 that metadata can keep are kept there, and read back:
+Members that 0.3 lacks are kept in metadata if possible, and read back:
 
 - of a text or data part `media_type_compat` and `filename_compat`, which 0.3 has for files alone;
 - of a data part `data_part_compat`: its `data` is `{"value": ...}` around a value that is no object. SDKs do the same.
 
-Names that mean nothing in one version and something in the other are never passed on unread: a part of `kind` text that
-also holds `data` must not be two things for two readers.
+Names that only one of the versions knows are never passed on unread: a part of `kind` text that also holds `data` must
+not be read differently by two readers.
 
 0.3 over HTTP+JSON and gRPC (`v0_3_proto`) has the same objects, spelled otherwise, and 0.1 (`v0_1`) the same parts.
 """
@@ -136,7 +136,7 @@ def lift_part(part: Tree, memo: Memo) -> Tree:
         if len(held) != 1:
             raise Misfit("kind", "is required: text, file or data")
         return _KINDLESS[held[0]](part, memo)
-    # Nearly all parts that are ever sent have nothing else.
+    # Nearly all parts have no other members.
     if kind == "text" and len(part) == 1 and type(part.get("text")) is str:
         return part
     step = _PARTS.get(kind) if type(kind) is str else None

@@ -176,7 +176,7 @@ _CONFIG_NAME = re.compile("tasks/([^/]+)/pushNotificationConfigs/([^/]*)")
 
 
 def _split(name: str, task: str | None) -> tuple[str, str]:
-    """Return the task and the configuration of a resource name, as they are: nobody escapes anything in one.
+    """Return the task and the configuration of a resource name unchanged, because ids in it are not escaped.
 
     Args:
         task: The task that is expected, whose id may hold a `/`.

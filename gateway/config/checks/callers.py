@@ -306,7 +306,7 @@ def _check_tenant_names(config: Config, findings: Findings) -> None:
 
 
 def _known_tenants(config: Config, written: Iterable[Iterable[str]]) -> frozenset[str]:
-    """Return the names of tenants, and of what is written the A2A tenants that can be no such name."""
+    """Return the names of tenants, and the A2A tenants in the file that are not valid names of tenants."""
     return frozenset(config.tenants).union(each for one in written for each in one if not fits_path(each))
 
 
@@ -428,7 +428,7 @@ def _check_unknown_tasks(config: Config, reached: Mapping[str, Reach], findings:
 
 
 def _check_shared_backends(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:
-    """Warn if what is known by one name of a place is not known by the other."""
+    """Warn if tasks that are known by one name of a backend are unknown by the other."""
     for first, *others in places(config, reached):
         callers = first.callers.union(*(part.callers for part in others))
         if len(callers) < 2 and EVERYONE not in callers:
@@ -452,13 +452,13 @@ def _sharing_fact(parts: tuple[Share, ...], part: Share) -> str:
 # ---- limits ----------------------------------------------------------------------------------------------------------
 
 _NEEDED = {"burst": "requests", "queue": "concurrency", "queue_timeout": "concurrency"}
-"""Limits that mean nothing without another one."""
+"""Limits without effect unless another one is set."""
 _MOST = 1_000_000_000
 """Calls that may come at once, as `requests` has no more either: Redis counts millionths of them."""
 
 
 def _check_limits(config: Config, findings: Findings) -> None:
-    """Find limits that limit nothing."""
+    """Find limits without effect."""
     for written, holding, at in _written_limits(config):
         for key, needed in _NEEDED.items():
             if key not in written.model_fields_set or any(needed in one.model_fields_set for one in holding):

@@ -408,7 +408,7 @@ def _check_push(config: Config, findings: Findings) -> None:
 def _check_webhook_pattern(pattern: WebhookPattern, push: Push, at: KeyPath, findings: Findings) -> None:
     address = ip_of(pattern.host)
     if address is not None and (address.is_link_local or address.is_multicast or address.is_unspecified):
-        # There clouds hand out credentials, or it is no machine's address.
+        # Clouds serve credentials there, or it is not the address of a machine.
         findings.error(at, "no webhook is called at this address, even if listed", "name a machine's own address")
         return
     if not push.block_private_networks:
@@ -459,7 +459,7 @@ def check_workers(config: Config, marks: Marks, processes: int) -> tuple[Problem
     if processes == 1:
         return ()
     findings = Findings(marks)
-    # A file serves all processes of a machine, and where nothing is written it is a file.
+    # A file serves all processes of a machine, and is the default.
     if effective.keeps_state(config) and config.gateway.state is not None and config.gateway.state.kind == "memory":
         fact = f"{processes} workers would each keep a ledger of their own"
         remedy = "write `gateway.state: sqlite:///PATH`, or a Redis where limits have to be exact, or serve with one"

@@ -1,6 +1,6 @@
 """Secrets that a file writes out, which `check --strict` refuses: a file is copied, committed and shown.
 
-Hashes of keys are no secrets, and neither is a reference (`${NAME}`, `${file:PATH}`); the default of one may be.
+Hashes of keys and references (`${NAME}`, `${file:PATH}`) are not secrets; the default of a reference may be one.
 """
 
 import re
@@ -16,7 +16,7 @@ from gateway.config.secrets import REFERENCE
 from gateway.config.yaml import Marks, Value
 
 _REFERENCE = "\0"
-"""Stands for what a reference is filled in with."""
+"""Placeholder for the value of a reference."""
 _REMEDY = "write ${NAME} and set it in the environment, or ${file:PATH} and keep it in a file of its own"
 _COMMANDS = (("command",), ("stdio",))
 _ARGUMENT = "a secret is written out in a command line, which every user of the machine can see"
@@ -25,7 +25,7 @@ _NAME = (
     r"(?![^=&]*[_-](?:file|path|dir|ur[li]|endpoint|name|id|ttl|limit|count|header|stdin)(?:=|&|\Z))"
     r"[\w.-]*(?:token(?!s|i[sz])|secret|passw|pwd|credential|api[_-]?key|private[_-]?key|signature|\bsig\b)[\w.-]*"
 )
-"""The name of something secret, and not of where it is kept or how long it is."""
+"""The name of a secret, and not of its location or length."""
 _PARAMETER = re.compile(rf"[?&]{_NAME}=(?P<value>[^&#\s]*)", re.IGNORECASE)
 _OPTION = re.compile(rf"--?{_NAME}(?:=(?P<value>.*))?", re.IGNORECASE | re.DOTALL)
 _VARIABLE = re.compile(rf"{_NAME}|(?:.*_)?(?:KEY|AUTH|AUTHORIZATION|PASS|PAT|DSN|COOKIE)", re.IGNORECASE)

@@ -148,7 +148,7 @@ def _check_overlaps(agents: dict[str, AgentRules], rules: list[PlacedRule], find
 
 
 def _check_skills(rules: list[PlacedRule], findings: Findings) -> None:
-    """Find matches for two skills at one place: no request says there which one is meant."""
+    """Find matches for two skills at one place, where requests cannot name a skill."""
     first: dict[tuple[object, ...], PlacedRule] = {}
     for rule, at in rules:
         skill = next((each[1] for each in rule.conditions if each[0] == "skill" and each[1] is not None), None)

@@ -1,7 +1,7 @@
-"""The processes of one agent on stdio: started, restarted with a backoff, asked for the agent's card, and ended.
+"""The processes of one agent on stdio: start, restart with backoff, handshake (its card), and end.
 
-A process keeps its tasks in its own memory. So a call about a task goes to the process that made it, then one in a
-context to the process that has the context; any other goes to the process with the fewest open calls.
+A process keeps its tasks in its own memory. So a call about a task goes to the process that made it, a call in a
+context to the process that has the context, and any other call to the process with the fewest open calls.
 
 Processes outlive a configuration: an agent whose `Spec` has not changed keeps them, and their tasks (`resources.py`).
 Otherwise the new configuration starts its own, and the earlier ones end with their last call.
@@ -19,11 +19,21 @@ from enum import StrEnum
 
 import msgspec
 
-from gateway.a2a.bindings.jsonrpc import read_progress
+from gateway.a2a.bindings.jsonrpc import NAMES, read_progress
 from gateway.a2a.bindings.stdio import read_message
 from gateway.a2a.dialect import Version
-from gateway.a2a.fault import Draining, Fault, NoHealthyBackend, Overloaded, UpstreamReset
+from gateway.a2a.fault import (
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    Draining,
+    Fault,
+    NoHealthyBackend,
+    Overloaded,
+    UpstreamReset,
+)
 from gateway.a2a.framing.lsp import LONGEST, Framing
+from gateway.a2a.operation import Operation
 from gateway.background import Background
 from gateway.upstream.stdio.process import Command, ErrorLog, Process, ProcessStartFailed
 from gateway.upstream.stdio.rpc import Rpc
@@ -31,10 +41,10 @@ from gateway.upstream.stdio.rpc import Rpc
 LONGEST_FROM_AGENT = 32 * 1024 * 1024
 """The default length of the longest frame from an agent, in bytes: as long as an answer may be."""
 NOBODY = ""
-"""The tenant of processes that serve all tenants, and of the one that shows the agent's card."""
+"""The tenant of processes that serve all tenants, and of the process that reports the agent's card."""
 TENANT_VARIABLE = "A2A_TENANT"
 """The environment variable that names the tenant to a process of that tenant."""
-MOST_HOMES = 100_000
+MOST_AFFINITIES = 100_000
 """Tasks and contexts whose process is remembered; the least recently named is forgotten first."""
 _LONGEST_ID = 512
 _LOOK_AGAIN = 0.1
@@ -44,7 +54,7 @@ _END_TOGETHER = 0.2
 EXTENDED = "extended"
 PRINTED = "printed"
 NONE = "none"
-_NO_SUCH_METHOD = frozenset({-32601, -32600, -32700})
+_NO_SUCH_METHOD = frozenset({METHOD_NOT_FOUND.code, INVALID_REQUEST.code, PARSE_ERROR.code})
 _NULL = msgspec.Raw(b"null")
 
 logger = logging.getLogger("gateway.upstream.stdio")
@@ -54,13 +64,13 @@ class State(StrEnum):
     """The state of a runner, as `/-/agents` shows it."""
 
     RESTING = "resting"
-    """Nothing runs until the next call: it was not needed yet, or it served and exited with 0."""
+    """No process runs until the next call: none was needed yet, or it served and exited with 0."""
     STARTING = "starting"
     READY = "ready"
     PAUSED = "paused"
-    """It failed, and is started again after a pause."""
+    """It failed, and is restarted after a pause."""
     BROKEN = "broken"
-    """It keeps failing, and is not started for a longer time."""
+    """It keeps failing, and is not restarted for a longer time."""
     ENDED = "ended"
 
 
@@ -92,7 +102,7 @@ class Backoff:
         self._in_a_row = 0
 
     def after(self, ready: float, now: float) -> tuple[State, float]:
-        """Return the state and the seconds of the pause after a process that was ready for so many seconds."""
+        """Return the state and the pause in seconds, after a process that was ready for so many seconds."""
         pace = self._pace
         self._in_a_row = 0 if ready >= pace.healthy else self._in_a_row + 1
         if ready < pace.healthy:
@@ -110,7 +120,7 @@ class Spec:
     """The settings of one agent's processes. A reload that leaves them equal keeps the processes.
 
     Attributes:
-        card: The way to the card: `extended`, `printed`, `none`, or a method.
+        card: The source of the card: `extended`, `printed`, `none`, or a method.
         processes: The number of processes; per tenant if each tenant has its own.
         start: Seconds to answer for the first time.
         stop: Seconds to exit once its input is closed, and as many after SIGTERM.
@@ -119,7 +129,7 @@ class Spec:
         longest: Bytes of the longest frame from the agent.
         asked: Bytes of the longest frame to it.
         per_tenant: Whether each tenant has processes of its own.
-        tenants: Most tenants that have some at a time.
+        tenants: Most tenants that have processes at a time.
     """
 
     command: Command
@@ -139,11 +149,11 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class CardQuery:
-    """The question by which an agent is asked for its card. A reload may change it; the processes stay.
+    """The request for an agent's card. A reload may change it; the processes stay.
 
     Attributes:
         version: The generation that the file writes, or None.
-        fields: Header fields of each question but the version, from `header_lines`.
+        fields: Header fields of each request except the version, from `header_lines`.
     """
 
     version: Version | None = None
@@ -152,12 +162,12 @@ class CardQuery:
 
 @dataclass(frozen=True, slots=True)
 class Handshake:
-    """The answer to that question.
+    """The answer to the request for the card.
 
     Attributes:
-        card: The bytes of its card, or None where it gave none.
-        versions: The generations that it answered to, beside what the card says.
-        query: The question; None where it was not asked.
+        card: The bytes of its card, or None if it returned none.
+        versions: The versions that it answered to, in addition to those of the card.
+        query: The request; None if none was sent.
     """
 
     card: bytes | None = None
@@ -168,13 +178,13 @@ class Handshake:
 async def shake_hands(rpc: Rpc, card: str, query: CardQuery, seconds: float) -> Handshake:
     """Ask an agent for its card.
 
-    A pipe has no well-known path, and A2A no method for the public card. So the extended card is asked for, in 1.0 and
-    then in 0.3, or a method that the file names. Any answer shows that the agent reads; an error other than "method
-    not found" also shows the generation.
+    A pipe has no well-known path, and A2A has no method for the public card. So the extended card is requested, in 1.0
+    and then in 0.3, or the method that the file names is called. Any answer shows that the agent reads; an error other
+    than "method not found" also shows the version.
 
     Args:
         card: `extended`, `none`, or a method.
-        seconds: For each question.
+        seconds: Timeout of each request.
 
     Raises:
         UpstreamTimeout, UpstreamReset, NoHealthyBackend, Overloaded: it does not answer.
@@ -186,9 +196,8 @@ async def shake_hands(rpc: Rpc, card: str, query: CardQuery, seconds: float) -> 
     for version in asked if card == EXTENDED else asked[:1]:
         method = card
         if card == EXTENDED:
-            # 0.1 has no such method; any answer to that of 0.3 shows that the agent is there.
-            is_newest = version is Version.V1_0
-            method = "GetExtendedAgentCard" if is_newest else "agent/getAuthenticatedExtendedCard"
+            # 0.1 has no such method; any answer to the method of 0.3 shows that the agent is ready.
+            method = NAMES[Operation.GET_EXTENDED_CARD, version if version is Version.V1_0 else Version.V0_3]
         fields = query.fields + b"a2a-version: %b\r\n" % version.encode("ascii")
         answer = await rpc.request(method, fields, version, seconds)
         progress = read_progress(answer)
@@ -215,7 +224,7 @@ class ProcessFigures:
 
 
 class Runner:
-    """Keep one process running, until `stop`.
+    """Keeps one process running, until `stop`.
 
     Args:
         name: The process, for the log.
@@ -226,7 +235,7 @@ class Runner:
         handshake: The last one; None before the first.
         starts: The number of process starts.
         resumes: When the next one is started, in seconds of the loop; None without a pause.
-        why: The reason for which the last process ended, or None.
+        why: Why the last process ended, or None.
         process: The process; None while there is none.
     """
 
@@ -259,18 +268,18 @@ class Runner:
         return 0 if self._rpc is None else self._rpc.calls
 
     def want(self) -> None:
-        """Start the process if it rests: a call waits for it."""
+        """Start the process if none runs: a call waits for it."""
         self._wanted.set()
 
     def stop(self) -> None:
-        """Fail the open calls and end the process; `run` returns once nothing is left of it."""
+        """Fail the open calls and end the process; `run` returns once it is gone."""
         self._stopping.set()
         self._wanted.set()
         if self._rpc is not None:
-            self._rpc.close(_ending())
+            self._rpc.close(_shutdown_fault())
 
     async def run(self) -> None:
-        """Start the process again and again."""
+        """Start the process, and restart it whenever it ends."""
         backoff, loop = Backoff(self._spec.pace), asyncio.get_running_loop()
         while not self._stopping.is_set():
             ready, is_done = await self._run_once()
@@ -294,8 +303,7 @@ class Runner:
     async def _run_once(self) -> tuple[float, bool]:
         """Run one process to its end.
 
-        Returns:
-            For how many seconds it was ready, and whether it has served and then exited with 0.
+        Returns: The seconds for which it was ready, and whether it has served and then exited with 0.
         """
         spec, agent, loop = self._spec, self._pool.agent, asyncio.get_running_loop()
         self._become(State.STARTING)
@@ -355,12 +363,12 @@ class Runner:
         except OSError as error:
             return f"its pipes cannot be connected: {error.strerror or error}"
         except Fault as fault:
-            # It may have broken before it was asked.
+            # It may have failed before the handshake.
             return rpc.broken.result() if rpc.broken.done() else fault.detail or fault.message
         return ""
 
     async def _watch(self, process: Process, rpc: Rpc) -> str:
-        """Wait until the process is not to be used any more; return why."""
+        """Wait until the process can no longer be used; return why."""
         ends, pause = (process.exited, rpc.broken), self._spec.ping or None
         while not (await asyncio.wait(ends, timeout=pause, return_when=asyncio.FIRST_COMPLETED))[0]:
             try:
@@ -370,9 +378,9 @@ class Runner:
         return rpc.broken.result() if rpc.broken.done() else "it exited"
 
     async def _end(self, process: Process, rpc: Rpc) -> None:
-        """End the process: at once, or by asking first where the runner is stopped."""
+        """End the process: at once, or gracefully if the runner is stopped."""
         message = "the agent ended before its answer was complete"
-        rpc.close(_ending() if self._stopping.is_set() else UpstreamReset(message, detail=self.why or ""))
+        rpc.close(_shutdown_fault() if self._stopping.is_set() else UpstreamReset(message, detail=self.why or ""))
         if self._stopping.is_set():
             process.close_input()
             if not await process.has_exited(self._spec.stop):
@@ -391,7 +399,7 @@ class Runner:
         self._pool.notice()
 
 
-def _ending() -> Fault:
+def _shutdown_fault() -> Fault:
     return Draining("the gateway is ending this agent", retry_after=1.0)
 
 
@@ -407,7 +415,7 @@ class Pool:
         self._changed = asyncio.Event()
         self._waiting = 0
         self._stopped = False
-        self._homes: OrderedDict[tuple[str, str], Rpc] = OrderedDict()
+        self._affinities: OrderedDict[tuple[str, str], Rpc] = OrderedDict()
 
     @property
     def is_busy(self) -> bool:
@@ -416,7 +424,7 @@ class Pool:
 
     @property
     def is_running(self) -> bool:
-        """Return whether anything is left of its processes."""
+        """Return whether any of its processes still exists."""
         return not all(task.done() for task in self._running)
 
     @property
@@ -430,7 +438,7 @@ class Pool:
         Args:
             task: The task that the call is about, or None.
             context: The context of the call, or None.
-            seconds: To wait for a process that is being started.
+            seconds: Timeout for a process that is being started.
 
         Raises:
             NoHealthyBackend: no process is ready by then, or they keep failing.
@@ -454,9 +462,9 @@ class Pool:
         if not self._running and not self._stopped:
             self._running = [self._background.start(runner.name, runner.run) for runner in self.runners]
         for named in (("task", task or ""), ("context", context or "")):
-            home = self._homes.get(named)
-            if home is not None and home.is_open:
-                return home
+            known = self._affinities.get(named)
+            if known is not None and known.is_open:
+                return known
         ready = [runner.rpc for runner in self.runners if runner.rpc is not None]
         if not ready:
             for runner in self.runners:
@@ -472,10 +480,10 @@ class Pool:
         """Remember which process has a task and a context."""
         for kind, name in (("task", task), ("context", context)):
             if name and len(name) <= _LONGEST_ID:
-                self._homes[kind, name] = rpc
-                self._homes.move_to_end((kind, name))
-        while len(self._homes) > MOST_HOMES:
-            self._homes.popitem(last=False)
+                self._affinities[kind, name] = rpc
+                self._affinities.move_to_end((kind, name))
+        while len(self._affinities) > MOST_AFFINITIES:
+            self._affinities.popitem(last=False)
 
     def notice(self) -> None:
         """Wake the calls that wait: the state of a process has changed."""
@@ -489,14 +497,14 @@ class Pool:
         self.notice()
 
     async def aclose(self) -> None:
-        """End every process; nothing is left of them when this was awaited."""
+        """End every process; return when they are gone."""
         self.stop()
         if self._running:
             await asyncio.wait(self._running)
 
     def _refuse_hopeless(self) -> None:
         if self._stopped:
-            raise _ending()
+            raise _shutdown_fault()
         if all(runner.state in (State.BROKEN, State.ENDED) for runner in self.runners):
             now = asyncio.get_running_loop().time()
             resumes = [runner.resumes - now for runner in self.runners if runner.resumes is not None]
@@ -508,13 +516,13 @@ class Pool:
 
 
 class Agent:
-    """The processes of one agent: one pool, or where the file says so one for each tenant.
+    """The processes of one agent: one pool, or one for each tenant (`per_tenant`).
 
     Args:
         name: The key of the backend.
 
     Attributes:
-        query: The question for the card when a process starts.
+        query: The request for the card when a process starts.
     """
 
     def __init__(self, name: str, spec: Spec, query: CardQuery | None = None) -> None:
@@ -536,7 +544,7 @@ class Agent:
             Draining: the processes are being ended.
         """
         if self._closed:
-            raise _ending()
+            raise _shutdown_fault()
         if not self.spec.per_tenant:
             tenant = NOBODY
         pool = self._pools.get(tenant)
@@ -552,10 +560,10 @@ class Agent:
                 yield tenant, runner
 
     async def handshake(self, query: CardQuery, seconds: float, *, again: bool = False) -> Handshake:
-        """Return the handshake of a process; where tenants have their own, of one that is no tenant's.
+        """Return the handshake of a process; if tenants have their own, of the process without a tenant.
 
         Args:
-            again: Whether the process is asked now even if an answer is known.
+            again: Whether to repeat the handshake even if an answer is known.
 
         Raises:
             NoHealthyBackend, UpstreamTimeout, UpstreamReset, Overloaded, Draining: none answers.
@@ -572,7 +580,7 @@ class Agent:
         self._background.start(f"{self.name} is drained", self._drain)
 
     async def aclose(self) -> None:
-        """End every process; nothing is left of them when this was awaited."""
+        """End every process; return when they are gone."""
         self._closed = True
         await self._background.aclose()
         await asyncio.gather(*(pool.aclose() for pool in (*self._pools.values(), *self._leaving)))

@@ -98,8 +98,8 @@ class Process:
     """
 
     def __init__(self, command: Command) -> None:
-        # An agent without a `uid` runs as the gateway does. It must not read the gateway's environment and memory,
-        # where all credentials are; neither do debuggers of that user and core dumps from here on.
+        # An agent without a `uid` runs as the gateway's user. It must not read the gateway's environment and memory,
+        # which hold all credentials. From here on debuggers of that user and core dumps cannot, either.
         if _prctl is not None:
             _prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
         self._loop = asyncio.get_running_loop()
@@ -149,7 +149,7 @@ class Process:
         return 0 if self._input is None else self._input.get_write_buffer_size()
 
     def write(self, data: bytes) -> None:
-        """Write to standard input; what the process does not read yet waits in memory."""
+        """Write to standard input; unread bytes are buffered in memory."""
         if self._input is not None and not self._input.is_closing():
             self._input.write(data)
 
@@ -194,7 +194,7 @@ class Process:
         while time.monotonic() < until and _signal_group(self.pid, 0):
             time.sleep(0.002)
         with suppress(RuntimeError):
-            # The loop is closed if nobody waited for the end.
+            # The loop is closed if the end was not awaited.
             self._loop.call_soon_threadsafe(self._ended, status)
 
     def _ended(self, status: int) -> None:
@@ -203,7 +203,7 @@ class Process:
 
 
 def kill_all() -> None:
-    """Kill all processes with their groups, and wait for none: the gateway ends without its event loop."""
+    """Kill all processes with their groups without waiting: the gateway ends without its event loop."""
     for group in tuple(_running):
         _signal_group(group, signal.SIGKILL)
 
@@ -221,7 +221,7 @@ def _reason(error: Exception, command: Command) -> str:
 
 
 def _spawn(command: Command) -> "subprocess.Popen[bytes]":
-    """Fork and exec; the loop stands still for some milliseconds."""
+    """Fork and exec; this blocks the loop for some milliseconds."""
     group = command.uid
     if command.uid is not None:
         with suppress(KeyError):
@@ -287,10 +287,10 @@ class _Input(asyncio.BaseProtocol):
 
 
 class ErrorLog(asyncio.Protocol):
-    """Log what a process writes to standard error, line by line and within a rate.
+    """Logs the standard error of a process, line by line and within a rate.
 
-    A pipe that nobody reads blocks its writer at 64 KiB, so all of it is read. Lines above the rate are counted, and
-    the pipe is read more slowly then.
+    An unread pipe blocks its writer at 64 KiB, so all of it is read. Lines above the rate are counted, and the pipe is
+    read more slowly then.
 
     Args:
         name: The process, for the log.

@@ -1,4 +1,4 @@
-"""JSON-RPC over the pipes of one process: many calls at a time, with ids that the gateway chooses.
+"""JSON-RPC over the pipes of one process: concurrent calls, with ids that the gateway chooses.
 
 Frames are read always, and each goes to the call that has its id:
 
@@ -31,9 +31,9 @@ from gateway.a2a.bindings.stdio import (
     addressee,
     course,
     ends_stream,
+    error_response,
     is_empty,
     read_message,
-    refusal,
     with_id,
 )
 from gateway.a2a.call import Call
@@ -52,7 +52,7 @@ MOST_STRAYS = 1000
 MOST_UNREAD = 16 * 1024 * 1024
 """Bytes that wait for a process that does not read."""
 STALL = 10.0
-"""Seconds of silence in the middle of a frame."""
+"""Longest silence within a frame, in seconds."""
 END_PAUSE = 0.5
 """Seconds to wait after an event that may be the last of its stream; an event that comes in time continues it."""
 _MOST_HEADER = HEADER_BYTES - 256
@@ -81,13 +81,13 @@ class Rpc(asyncio.Protocol):
     Args:
         name: The process, for the log.
         framing: The framing for writing; both framings are read.
-        longest: Bytes of the longest frame from the agent; also of what a stream holds for a slow client.
+        longest: Bytes of the longest frame from the agent, and of the buffer of a stream for a slow client.
         asked: Bytes of the longest frame to the agent, where that is less.
         dropped: Counts frames that went to no call: `late`, `stray`, `notification`.
         learn: Called with the task and the context that a frame names.
 
     Attributes:
-        broken: Done, with the reason, when nothing more can be read or written.
+        broken: Done, with the reason, when the connection can no longer be used.
         served: Frames that answered calls of clients.
     """
 
@@ -131,7 +131,7 @@ class Rpc(asyncio.Protocol):
         return self._closed is None
 
     def ask(self, call: Call, body: Members, fields: bytes, version: Version) -> Response:
-        """Send a client's call; the caller closes the response, which is still to come.
+        """Send a client's call; return its pending response, which the caller closes.
 
         Args:
             body: Members of the JSON-RPC request.
@@ -140,7 +140,7 @@ class Rpc(asyncio.Protocol):
 
         Raises:
             NoHealthyBackend: the connection is closed; nothing was sent.
-            Overloaded: the process does not read what it was sent already.
+            Overloaded: the process does not read earlier frames.
             BodyTooLarge: the call does not fit into a frame.
         """
         made = self._send(body, fields, call.id, version, streams=call.operation.streams)
@@ -165,12 +165,12 @@ class Rpc(asyncio.Protocol):
             response.close()
 
     def expect_first(self) -> "asyncio.Future[bytes]":
-        """Return the first frame, whatever it is: some agents print their card before anything else."""
+        """Return the first frame of any kind: some agents print their card first."""
         self._first = self.loop.create_future()
         return self._first
 
     def close(self, fault: Fault) -> None:
-        """Make no more calls, and fail those that are open."""
+        """Refuse further calls, and fail the open ones."""
         if self._closed is not None:
             return
         self._closed = fault
@@ -233,7 +233,7 @@ class Rpc(asyncio.Protocol):
             raise Overloaded("the agent does not read what it is sent", retry_after=1.0)
         key = b'"g-%d"' % (self._last_id + 1)
         content = with_id(body, key)
-        # An agent with the same bound would end, for all clients, because of this call.
+        # An agent with the same bound would exit because of this call, for all clients.
         if len(content) > self._asked:
             raise BodyTooLarge(f"the call exceeds the {self._asked} bytes of a frame of this agent")
         if len(fields) > _MOST_HEADER:
@@ -272,7 +272,7 @@ class Rpc(asyncio.Protocol):
             self._dropped["notification"] += 1
             return
         if len(received.id) <= 256 and self._pipe.unread < _MOST_REFUSALS:
-            self._pipe.write(whole(refusal(received.id), self._framing, b""))
+            self._pipe.write(whole(error_response(received.id), self._framing, b""))
         self._stray()
 
     def _stray(self) -> None:
@@ -336,7 +336,7 @@ class RpcCall:
         self._may_end: asyncio.TimerHandle | None = None
 
     def deliver(self, frame: Frame, received: StdioMessage) -> Progress | None:
-        """Take a frame with the call's id; return what it tells, or None for what is no answer."""
+        """Accept a frame with the call's id; return its progress, or None if it is not an answer."""
         content = with_id(received.members, self._identity)
         progress = read_progress(content)
         is_first = self.response.reader.status == 0
@@ -367,7 +367,7 @@ class RpcCall:
         self._finish()
 
     def _pass_on(self, event: bytes) -> bool:
-        """Keep an event for the client; False where too much waits, and the stream has ended."""
+        """Buffer an event for the client; return False if the buffer was full, which ends the stream."""
         reader = self.response.reader
         waiting = reader.held + len(event)
         if reader.held and waiting > self._longest:
@@ -414,15 +414,15 @@ class RpcCall:
             self._end(fault)
 
     def distrust(self) -> None:
-        """Do nothing: answers on the pipe are told apart by their ids."""
+        """Do nothing: the ids identify the answers on the pipe."""
 
     def pause_reading(self) -> None:
-        """Do nothing: the pipe is never held up."""
+        """Do nothing: the pipe is never paused."""
 
     resume_reading = pause_reading
 
     def expect(self, deadline: float, expired: Callable[[], Fault]) -> "asyncio.Future[None]":
-        """Return what to wait for; at `deadline` the call fails with `expired()`."""
+        """Return a future to wait for; at `deadline` the call fails with `expired()`."""
         self._expired = expired
         self._deadline.set(deadline)
         return self.loop.create_future()

@@ -1,11 +1,12 @@
 """An agent on stdio as an `Upstream`.
 
-As over HTTP, the request is built from the parsed call: the body as it came but for its id and `tenant`, header fields
-from allow-lists. The header of a frame is plain ASCII; other fields are left out.
+As over HTTP, the request is built from the parsed call: the body unchanged except for its id and `tenant`, header
+fields from allow-lists. The header of a frame is plain ASCII; other fields are left out.
 """
 
 from typing import Any
 
+from gateway.a2a.bindings.jsonrpc import NAMES
 from gateway.a2a.bindings.stdio import read_message
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
@@ -23,7 +24,7 @@ from gateway.upstream.upstream import Caller, Timeouts, Treatment, Upstream
 _MOST_PASSED = 4096
 """Bytes of a client's headers; the header of a frame has 8 KiB."""
 _FAILING = frozenset({State.STARTING, State.PAUSED, State.BROKEN, State.ENDED})
-_LEGACY_CARD = b'{"jsonrpc":"2.0","id":null,"method":"agent/getAuthenticatedExtendedCard"}'
+_LEGACY_CARD = b'{"jsonrpc":"2.0","id":null,"method":"%b"}' % NAMES[Operation.GET_EXTENDED_CARD, Version.V0_3].encode()
 _OF_HTTP = frozenset({b"accept", b"cache-control", b"content-language", b"content-type"})
 
 
@@ -59,7 +60,7 @@ class StdioUpstream:
             binding=Binding.JSONRPC,
             version=version,
         )
-        # A client adds nothing to what the gateway sets.
+        # Clients cannot set the gateway's headers.
         own = {name for name, _ in treatment.credentials} | EXTENSIONS | {b"a2a-version"} | _OF_HTTP
         self._allowed = (TO_AGENT | treatment.forwarded) - own
 
@@ -86,7 +87,7 @@ class StdioUpstream:
 
         Raises:
             NoHealthyBackend: no process is ready; nothing was sent.
-            MethodNotAllowed: a list of tasks, and several processes that each know their own.
+            MethodNotAllowed: it is a list of tasks, and there are several processes with tasks of their own.
             UpstreamTimeout, UpstreamReset, Overloaded, Draining: there is no answer.
         """
         version = interface.dialect.version
@@ -112,7 +113,7 @@ class StdioUpstream:
 
     @property
     def trouble(self) -> str:
-        """Return why no process can be asked; empty while one can, or none has failed."""
+        """Return why no process can be called; empty while one can be called, or none has failed."""
         runners = [runner for _, runner in self.agent.runners()]
         failing = [runner.why for runner in runners if runner.rpc is None and runner.why and runner.state in _FAILING]
         return failing[-1] if failing and len(failing) == len(runners) else ""
@@ -149,7 +150,7 @@ class StdioUpstream:
         if caller.traceparent is not None:
             pairs = without_parent(pairs)
         if sum(len(name) + len(value) for name, value in pairs) > _MOST_PASSED:
-            # An agent with the same bound would end, for all clients, because of this one.
+            # An agent with the same bound would exit because of this frame, for all clients.
             pairs = []
         pairs.append((b"a2a-version", version.encode("ascii")))
         pairs += credentials(self.treatment, head)
@@ -158,5 +159,5 @@ class StdioUpstream:
 
 
 def trouble_of(upstream: Upstream) -> str:
-    """Return why an agent on stdio cannot be asked; empty where it can be, and for every other agent."""
+    """Return why an agent on stdio cannot be called; empty if it can be, and for other transports."""
     return upstream.trouble if isinstance(upstream, StdioUpstream) else ""

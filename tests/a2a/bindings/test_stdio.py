@@ -4,7 +4,16 @@ import json
 from typing import Any
 
 from gateway.a2a.bindings.jsonrpc import read_progress
-from gateway.a2a.bindings.stdio import Course, addressee, course, ends_stream, is_empty, read_message, refusal, with_id
+from gateway.a2a.bindings.stdio import (
+    Course,
+    addressee,
+    course,
+    ends_stream,
+    error_response,
+    is_empty,
+    read_message,
+    with_id,
+)
 from gateway.a2a.dialect import Version
 from tests.table import for_each
 
@@ -95,7 +104,7 @@ def test_a_request_of_the_agents_own_is_known_and_refused() -> None:
     received = read_message(b'{"jsonrpc":"2.0","id":"g-1","method":"sampling/create"}')
     assert received is not None
     assert received.method
-    assert json.loads(refusal(b"7")) == {
+    assert json.loads(error_response(b"7")) == {
         "jsonrpc": "2.0",
         "id": 7,
         "error": {"code": -32601, "message": "the client serves no methods"},
