@@ -1,4 +1,4 @@
-"""What it costs to know whose tasks are whose: CPU per call and per event of a stream, by where that is remembered.
+"""The cost of ownership: CPU per call and per event of a stream, by the kind of store.
 
     python -m benchmarks.ledger [--quick] [--only PLACE]... [--before DIR] [--write]
 
@@ -66,7 +66,7 @@ _HEADING = "## What the figures say"
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is done.
+    """The number of rounds and calls.
 
     Attributes:
         seconds: Of calls, in one round of one gateway.
@@ -119,7 +119,7 @@ class Results:
         return median(one - other for one, other in self._beside_none(done, place))
 
     def ratio(self, done: str, place: str) -> float:
-        """What it costs, as a multiple of what it does without a ledger."""
+        """Return the cost as a multiple of the cost without a ledger."""
         return median(one / other for one, other in self._beside_none(done, place))
 
     def _beside_none(self, done: str, place: str) -> Iterable[tuple[float, float]]:
@@ -128,7 +128,7 @@ class Results:
 
 
 def base(place: str) -> str:
-    """What a place is compared with: the same gateway without a ledger."""
+    """Return the place that a place is compared with: the same gateway without a ledger."""
     return PLACES[0] + place[len(place.removesuffix(BEFORE)) :]
 
 
@@ -291,7 +291,7 @@ def _per(before: tuple[float, float], after: tuple[float, float], number: int) -
 
 
 def tables(results: Results) -> str:
-    """What was measured, and what it may cost."""
+    """Return the tables of measured and allowed costs."""
     parts = ["### In short\n\n" + table(("more than without a ledger", "aim", "now", ""), _aims(results))]
     for done, used in results.used.items():
         head = ("", "µs (rounds)", "more", "x without", "Redis itself")

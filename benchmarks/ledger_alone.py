@@ -44,7 +44,7 @@ def measured(folder: Path, place: str, sends: int) -> tuple[float, float, float]
     Args:
         folder: An empty one.
         place: One of `PLACES`.
-        sends: How many new tasks there are.
+        sends: The number of new tasks.
     """
     return asyncio.run(_measured(folder, place, sends))
 
@@ -84,7 +84,7 @@ async def _measured(folder: Path, place: str, sends: int) -> tuple[float, float,
 
 
 async def _asked(isolation: Isolation, call: Call, told: Progress) -> Ownership:
-    """What becomes of one call and its answer, beside all that would with no ledger too."""
+    """Return the ownership after one call and its answer, with all work that would be done without a ledger, too."""
     ownership = ownership_of(isolation, _CALLER, _LABEL)
     if await ownership.authorize(call, referenced_ids(call)) is not call:
         raise AssertionError("it is not the usual case")
@@ -98,7 +98,7 @@ def _call(body: bytes) -> Call:
 
 
 def _new() -> Progress:
-    """What an answer tells that names a new task in a new context."""
+    """Return the progress of an answer that names a new task in a new context."""
     task = {"id": str(uuid.uuid4()), "contextId": str(uuid.uuid4()), "status": {"state": "TASK_STATE_COMPLETED"}}
     told = read_progress(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"task": task}}).encode())
     assert told is not None

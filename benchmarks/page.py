@@ -1,4 +1,4 @@
-"""What the pages of figures are made of: tables, what they were taken on, and what stands in them by hand."""
+"""Parts of the pages of figures: tables, the machine, and paragraphs written by hand."""
 
 import os
 import platform
@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 BEGIN, END = "<!-- written by hand: begin -->", "<!-- written by hand: end -->"
-"""What stands between them survives the next run."""
+"""Text between these lines survives the next run."""
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -18,7 +18,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def machine(*packages: str) -> str:
-    """What figures were taken on, with these packages; without the full stop."""
+    """Return the machine that figures were taken on, with these packages; without the full stop."""
     model = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
     cpu = model[1] if model else platform.machine()
     software = [f"{platform.python_implementation()} {platform.python_version()}"]

@@ -31,10 +31,10 @@ class Row:
     """One fault.
 
     Attributes:
-        fault: What is done.
-        target: What has to come of it.
+        fault: The fault.
+        target: The expected behaviour.
         told: The tests that tell a figure, as pytest names them; each name stands for all its parameters.
-        kept: NestedIds that keep the row, by file, in words or cases that need no process.
+        kept: Other tests that keep the row, by file, in words or cases that need no process.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Row:
 
 @dataclass(slots=True)
 class Found:
-    """What came of the tests of one row."""
+    """The results of the tests of one row."""
 
     figures: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -84,7 +84,7 @@ ROWS = (
         "R4",
         "it hangs or dies in a body",
         "a fault where nothing was told yet; else a cut, never a clean end",
-        (_AGENTS + "test_r4_an_agent_that_hangs_or_dies_in_a_body_is_told_whatever_had_come_of_it",),
+        (_AGENTS + "test_r4_an_agent_that_hangs_or_dies_in_a_body_is_reported_at_any_point",),
         (),
     ),
     Row(
@@ -163,7 +163,7 @@ ROWS = (
         "R14",
         "SIGKILL for one of two workers",
         "the other serves; only the calls of the dead one are lost; another in its place in < 1 s",
-        ("tests/e2e/test_workers.py::test_one_that_is_killed_is_replaced_and_its_counts_stay",),
+        ("tests/e2e/test_workers.py::test_a_killed_worker_is_replaced_and_its_counts_stay",),
         ("tests/reload/test_supervisor.py",),
     ),
     Row(
@@ -198,14 +198,14 @@ ROWS = (
         "R19",
         "open files run out",
         "calls refused in words, health and metrics answered; recovers < 1 s after",
-        ("tests/e2e/test_pressure.py::test_idle_connections_that_use_up_the_open_files_cost_no_health_and_no_metrics",),
+        ("tests/e2e/test_overload.py::test_idle_connections_that_use_up_the_open_files_cost_no_health_and_no_metrics",),
         ("tests/limits/test_overload.py",),
     ),
     Row(
         "R20",
         "memory runs out",
         "≤ 256 KiB a stream; at 80 % no stream is begun, at 90 % no call",
-        ("tests/e2e/test_pressure.py::test_r20_a_stream_holds_little_and_none_is_begun_where_memory_ends",),
+        ("tests/e2e/test_overload.py::test_r20_a_stream_holds_little_and_none_is_begun_where_memory_ends",),
         ("tests/limits/test_overload.py", "tests/wire/test_hostile_memory.py"),
     ),
     Row(
@@ -250,7 +250,7 @@ ROWS = (
         "R26",
         "calls, heavy bodies and bursts of unknown tokens at once",
         "the loop is late by < 20 ms at p99",
-        ("tests/e2e/test_loop_lag.py::test_r26_the_event_loop_turns_whatever_is_sent",),
+        ("tests/e2e/test_loop_lag.py::test_r26_no_input_blocks_the_event_loop",),
         ("tests/identity/test_throttle.py",),
     ),
 )
@@ -277,7 +277,7 @@ def main() -> int:
         found = read(rows, report)
     sys.stdout.write(table(rows, found))
     if chosen.write:
-        # What else ran there shows in every figure that is a time.
+        # Other load of the machine shows in every figure that is a time.
         after = os.getloadavg()[1]
         on = f"{machine('uvloop')}. Its load, over five minutes, was {load:.1f} before and {after:.1f} after."
         PAGE.write_text(page(rows, found, on, datetime.now().astimezone().date()))
@@ -285,7 +285,7 @@ def main() -> int:
 
 
 def read(rows: Iterable[Row], report: Path) -> Mapping[str, Found]:
-    """What came of each row, out of pytest's report."""
+    """Return the results of each row, out of pytest's report."""
     rows = tuple(rows)
     found = {row.name: Found() for row in rows}
     for case in ET.parse(report).iter("testcase"):

@@ -1,4 +1,4 @@
-"""How long 1,000 agents take to load, and what a look-up costs with 10, 1,000 and 10,000 of them.
+"""The time to load 1,000 agents, and the cost of a look-up with 10, 1,000 and 10,000 of them.
 
     python -m benchmarks.routing
 

@@ -1,4 +1,4 @@
-"""What an agent on stdio costs, beside the same agent on HTTP: round trips, CPU per call and per event of a stream.
+"""The cost of an agent on stdio beside the same agent on HTTP: round trips, CPU per call and per event of a stream.
 
     python -m benchmarks.stdio [--quick] [--write]
 
@@ -46,7 +46,7 @@ _HEADING = "## What the figures say"
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is done.
+    """The number of rounds, calls and events.
 
     Attributes:
         seconds: Of calls, in one round of one gateway.
@@ -85,7 +85,7 @@ class Contestant:
 
 @dataclass(slots=True)
 class Results:
-    """What each round said, by wire.
+    """The results of each round, by wire.
 
     Attributes:
         trips: Seconds of each round trip, one call at a time.
@@ -101,7 +101,7 @@ class Results:
         self.beside.setdefault(done, {}).setdefault(wire, []).append(used[1])
 
     def ratio(self, done: str) -> float:
-        """What it costs on stdio, as a multiple of what it does over HTTP."""
+        """Return the cost on stdio, as a multiple of the cost over HTTP."""
         used = self.used[done]
         return median(one / other for one, other in zip(used["stdio"], used["http"], strict=True) if other)
 
@@ -195,7 +195,7 @@ def _per(before: tuple[float, float], after: tuple[float, float], number: int) -
 
 
 def tables(results: Results) -> str:
-    """What was measured."""
+    """Return the tables of the results."""
     rows = [
         (wire, str(len(trips)), *(f"{at * 1e3:.2f}" for at in _parts(trips))) for wire, trips in results.trips.items()
     ]

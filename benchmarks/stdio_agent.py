@@ -24,7 +24,7 @@ _OPEN = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encodin
 
 
 class Agent:
-    """What is said, whatever the wire."""
+    """The agent's answers, on any wire."""
 
     def __init__(self, events: int, every: float) -> None:
         self._events = events

@@ -1,4 +1,4 @@
-"""What it costs to say one generation's objects in another's, beside the conversions of a2a-sdk.
+"""The cost of translation between generations, beside the conversions of a2a-sdk.
 
     python -m benchmarks.translation
 
@@ -42,7 +42,7 @@ class Pair(NamedTuple):
     """One row: the gateway's way of doing something, and another's.
 
     Attributes:
-        name: What is done.
+        name: The conversion.
         ours: Does it once, and returns what is written.
         theirs: The same as another does it; None where nobody does.
         aim: Microseconds that ours is to stay below.
@@ -222,7 +222,7 @@ _REST = Dialect(Binding.REST, Version.V1_0)
 _OLD = Dialect(Binding.JSONRPC, Version.V0_3)
 
 PAIRS: list[Callable[[], list[Pair]]] = [pairs, calls]
-"""What makes the rows; each is called once."""
+"""Functions that make the rows; each is called once."""
 
 
 def micros(work: Work, seconds: float) -> float:

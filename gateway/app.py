@@ -56,7 +56,7 @@ from gateway.workers import Orders, Worker
 
 _FINAL_EVENTS = 1.0
 """Seconds for the final events of streams that the drain interrupts."""
-_WARM_UP = 3.0
+WARM_UP = 3.0
 """Seconds that a new snapshot waits for its cards and keys before the swap."""
 _MOST_CHANGES = 100
 """Changes in one audit event."""
@@ -81,6 +81,7 @@ class Gateway:
         origin: Source of the configuration for reloads; None if it cannot be reloaded.
         worker: The worker that this process is; None in single-worker mode.
         over_http: As `Listeners`.
+        open_store: Opens the store that a URL names.
 
     Attributes:
         listeners: The sockets.
@@ -105,6 +106,7 @@ class Gateway:
         origin: ConfigurationOrigin | None = None,
         worker: Worker | None = None,
         over_http: bool = True,
+        open_store: Callable[[StateUrl], Store] = make_store,
     ) -> None:
         if examined.config is None:
             raise ValueError("the configuration has problems")
@@ -131,6 +133,7 @@ class Gateway:
         self.grpc_address = ""
         self._snapshot: Snapshot | None = None
         self._state = state
+        self._open_store = open_store
         self._resolver = resolver
         self.ledger: Ledger | None = None
         self._push: PushService | None = None
@@ -341,7 +344,7 @@ class Gateway:
             # Requests are served between these steps, which take some milliseconds each with many agents.
             await asyncio.sleep(0)
             with suppress(TimeoutError):
-                async with asyncio.timeout(_WARM_UP):
+                async with asyncio.timeout(WARM_UP):
                     await snapshot.settled()
             await asyncio.sleep(0)
             ready = not self._is_stopping
@@ -437,7 +440,7 @@ class Gateway:
         if delay is None:
             delay = effective.drain_delay(self._config)
         if delay > drained:
-            await _within(at_once, delay - drained)
+            await wait_within(at_once, delay - drained)
         self.listeners.stop_accepting()
         if self.pipeline.open:
             logger.info("draining: up to %.0f s for %d open calls", drain.timeout, self.pipeline.open)
@@ -480,7 +483,7 @@ class Gateway:
                 # Only the gateway creates the default directory.
                 with suppress(OSError):
                     place.path.parent.mkdir(mode=0o700, exist_ok=True)
-            store = make_store(place)
+            store = self._open_store(place)
             observed = counted(
                 store,
                 lambda name: metrics.state_operations.share((name,)),
@@ -627,7 +630,8 @@ def _shared_rates(store: Store) -> SharedRates | None:
 # ---- Waiting -------------------------------------------------------------------------------------------------------
 
 
-async def _within(event: asyncio.Event, seconds: float) -> None:
+async def wait_within(event: asyncio.Event, seconds: float) -> None:
+    """Wait until an event is set, or the time is over."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()
@@ -638,4 +642,4 @@ async def _within(event: asyncio.Event, seconds: float) -> None:
 async def _until(done: Callable[[], bool], at_once: asyncio.Event, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while not done() and not at_once.is_set() and time.monotonic() < deadline:
-        await _within(at_once, 0.05)
+        await wait_within(at_once, 0.05)

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 FILE_TIMEOUT = 20.0
 """Timeout of file work in seconds, for a disk that does not answer or a pipe without a writer."""
-_FIRST_PAUSE = 0.5
+FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
 
 logger = logging.getLogger("gateway.background")
@@ -41,7 +41,7 @@ class Background:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _keep(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        pause = _FIRST_PAUSE
+        pause = FIRST_PAUSE
         while True:
             try:
                 await work()

@@ -53,9 +53,9 @@ _TICK = 0.1
 """Longest time until the supervisor handles a signal, in seconds."""
 _PING = 0.5
 """Seconds between two pings."""
-_HANGS_AFTER = 30
+HANGS_AFTER = 30
 """Seconds without an answer after which a worker is killed."""
-_AGAIN = 0.5
+AGAIN = 0.5
 """Seconds until a worker is replaced that ended sooner after its start."""
 _RELOAD = 25.0
 """Seconds that a reload may take in the other workers: slow files, and cards that are fetched."""
@@ -271,7 +271,7 @@ class Worker(Process):
                 self.parent_conn.send((states, orders))
         # Pings are counted, not seconds: a paused container also pauses the supervisor.
         self._unanswered += 1
-        return self._unanswered > _HANGS_AFTER / _PING
+        return self._unanswered > HANGS_AFTER / _PING
 
 
 Work: TypeAlias = Callable[[Examined, Worker, SharedStream], int]
@@ -366,7 +366,7 @@ class Workers(Multiprocess):
             for worker in self.processes:
                 if worker.send_ping(self._states, self._orders):
                     pid = worker.pid
-                    logger.error("worker %d answered no ping for %d s and is killed", pid, _HANGS_AFTER)
+                    logger.error("worker %d answered no ping for %d s and is killed", pid, HANGS_AFTER)
                     worker.process.kill()
         self._notify()
         for index in ended:
@@ -448,7 +448,7 @@ class Workers(Multiprocess):
             logger.error("a worker failed to start: exit code %d", code)
             self.exit_code = code if code > 0 else 1
             self.should_exit.set()
-        elif time.monotonic() - worker.began >= _AGAIN:
+        elif time.monotonic() - worker.began >= AGAIN:
             logger.error("worker %d ended (exit code %d) and is replaced", worker.pid, code)
             worker.kill()  # closes its pipe
             try:

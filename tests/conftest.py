@@ -1,4 +1,4 @@
-"""What every test may ask for, how property tests are run, and what would cost each of thousands of gateways time."""
+"""Fixtures of every test, the settings of property tests, and shortcuts that save time in thousands of gateways."""
 
 import asyncio
 import gc
@@ -39,12 +39,12 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_gateways() -> Iterator[None]:
-    """Those in this process share the authorities of the system, and write a line of the access log when it comes."""
+    """Share the system's certificate authorities among gateways in this process, and write access log lines at once."""
     system = client_tls()
     with pytest.MonkeyPatch.context() as patch:
         for module in (trust, service):
             patch.setattr(module, "client_tls", lambda file: system if file is None else client_tls(file))
-        patch.setattr(output, "_GATHER", 0.001)
+        patch.setattr(output, "GATHER", 0.001)
         yield
 
 
@@ -66,7 +66,7 @@ def _open_files() -> int:
 
 @pytest.fixture(autouse=True)
 def nothing_left_open() -> Iterator[None]:
-    """What a test has left open and nobody has any more fails that test, not one that runs when it is collected.
+    """Fail the test that left something open and unreferenced, not the one that runs when it is collected.
 
     Only where more files are open than before, for to collect takes long. What belongs to a loop is told by `loops`.
     """

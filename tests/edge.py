@@ -1,4 +1,4 @@
-"""Which server the tests put in front of the pipeline: the strict one of `serve`, or uvicorn with the ASGI application.
+"""The server in front of the pipeline in tests: the strict one of `serve`, or uvicorn with the ASGI application.
 
 `A2A_TEST_EDGE=asgi` chooses the second. As a program, it serves a file so: python -m tests.edge FILE
 """

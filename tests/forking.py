@@ -37,7 +37,7 @@ _SHARED = (
     "uvicorn",
     "uvicorn.protocols.http.auto",
 )
-"""What scripts import; an interpreter need not have all of it."""
+"""Modules that scripts import; an interpreter need not have all of them."""
 
 Run = Callable[[list[str]], object]
 

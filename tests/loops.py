@@ -25,7 +25,7 @@ _Args = TypeVarTuple("_Args")
 _MOMENT = 2.0
 """Seconds in which what is open may still end by itself."""
 LEFT_OPEN: list[str] = []
-"""What was open in loops that were closed, for whoever fails their test (`conftest`)."""
+"""Objects left open in closed loops; `conftest` fails their test."""
 
 
 def _noted(name: str) -> Any:
@@ -55,10 +55,10 @@ class _Tolerant:
 
 
 class _Late(_Tolerant):
-    """What either loop does otherwise.
+    """Changes to the behaviour of either loop.
 
     Attributes:
-        opened: What was opened by one of its methods, as long as anybody has it.
+        opened: Objects that its methods opened, as long as anybody has them.
     """
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ def run(*arguments: str, cwd: Path, code: int = 0, said: bytes = b"") -> subproc
 
     Args:
         code: The exit code that is expected.
-        said: What stands on its standard input.
+        said: Its standard input.
     """
     with TemporaryFile() as heard, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
         heard.write(said)
@@ -52,8 +52,8 @@ class Forked:
 
     Args:
         out: The descriptor that becomes its standard output.
-        err: That of its standard error.
-        heard: That of its standard input; without one there is nothing to read. All of them stay open here.
+        err: The descriptor of its standard error.
+        heard: The descriptor of its standard input; without one there is no input. All of them stay open here.
         interpreter: The Python that runs a script, the first of the arguments; without one it is the program that runs.
 
     Attributes:
@@ -114,7 +114,7 @@ class Forked:
 
 
 def _forking(interpreter: str) -> str:
-    """Where the process listens that runs commands, or scripts of an interpreter."""
+    """Return the socket of the process that runs commands, or scripts of an interpreter."""
     with _STARTING:
         return _forker(interpreter)
 
@@ -184,7 +184,7 @@ def running(*arguments: str, cwd: Path) -> Iterator[Heard]:
 
 
 def until(stream: IO[str] | None, words: str) -> str:
-    """What the process said, up to the line that holds the words."""
+    """Return the output of the process up to the line that holds the words."""
     said = ""
     assert stream is not None
     for line in stream:

@@ -42,7 +42,7 @@ _TEST = re.compile(r"\[(\w+)\]\(([^)]+)\)")
 
 
 def links(page: Path) -> Iterator[str]:
-    """Where a page leads within the project."""
+    """Yield the targets of a page's links within the project."""
     for link in _LINK.findall(_CODE.sub("", page.read_text())):
         if _SCHEME.match(link) is None:
             yield link

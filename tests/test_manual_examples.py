@@ -1,4 +1,4 @@
-"""What the pages show can be copied: files pass `check`, and the program knows every command and option."""
+"""Examples in the pages can be copied: files pass `check`, and the program knows every command and option."""
 
 import json
 import re
@@ -100,7 +100,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_configuration_that_a_page_shows_passes_the_check(
     example: Example, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What a command gets is looked for in the environment of the process itself.
+    # Variables of a command are looked up in the environment of the process itself.
     monkeypatch.setenv("SEARCH_TOKEN", "search")
     text = completed(example.text, folder)
     variables = {"BATCH_SHA256": HASH, "TRACKER_TOKEN": "tracker"}
@@ -164,7 +164,7 @@ def test_the_readme_lists_every_command_with_options_that_it_has() -> None:
 
 
 @for_each("example", examples("json"))
-def test_what_a_page_shows_as_json_is_json(example: Example) -> None:
+def test_json_examples_of_a_page_are_json(example: Example) -> None:
     text = example.text.strip()
     json.loads(text if text.startswith("{") else f"{{{text}}}")
 

@@ -53,7 +53,7 @@ def test_grpcurl_is_told_to_send_a_message_of_the_schema(page: str) -> None:
     assert (read.tenant, read.message.parts[0].text) == ("echo", "Hello")
 
 
-def test_the_agent_on_stdio_answers_what_it_is_shown_to_be_asked() -> None:
+def test_the_stdio_agent_answers_the_shown_calls() -> None:
     text = program("docs/stdio-bridge.md", "sh", "stdio_agent.py").replace("python ", f"{sys.executable} ")
     done = subprocess.run(["sh", "-c", text], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout)["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent
 _FREE_RELATIVE = re.compile(r"\s*(?:Who|Whose|Whom|What|Whoever|Whatever|That|How)\b")
 """A first word that makes a docstring a clause instead of a noun or a sentence."""
 _NOUN_FIRST = re.compile(r"(?:The|A|An|Whether|One|Where|Those|Each|All|Bytes|Whole|No|Its|This)\b")
+_NAMED_BY_NO_SUBJECT = re.compile(r"test_(?:who|whose|whom|what|whoever|whatever|that|where|wherever|nobody|it)_")
 _NAMED_BY_A_CLAUSE = re.compile(r" +(?:# |[a-z_][a-z_, *]*: )(?:Who|Whose|Whom|What|Whoever|Whatever|That|How) ")
 
 
@@ -29,7 +30,9 @@ def test_no_docstring_begins_with_a_free_relative() -> None:
     """Docstrings name a thing or say what is done: "Return the owner of a task.", not "Whose a task is."."""
     found = [
         f"{path.relative_to(ROOT).as_posix()}:{line}: {text.strip().splitlines()[0]}"
-        for path in sorted((ROOT / "gateway").rglob("*.py"))
+        for folder in ("gateway", "tests", "benchmarks", "deploy")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if "node_modules" not in path.parts
         for line, text in docstrings(path)
         if _FREE_RELATIVE.match(text) is not None
     ]
@@ -55,9 +58,24 @@ def test_no_attribute_or_comment_begins_with_a_free_relative() -> None:
     """As docstrings: "owner: The owner of the task.", not "owner: Whose the task is."."""
     found = [
         f"{path.relative_to(ROOT).as_posix()}:{number}: {line.strip()}"
-        for path in sorted((ROOT / "gateway").rglob("*.py"))
+        for folder in ("gateway", "tests", "benchmarks", "deploy")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if "node_modules" not in path.parts
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if _NAMED_BY_A_CLAUSE.match(line) is not None
+    ]
+    assert found == []
+
+
+def test_no_name_of_a_test_begins_with_a_free_relative() -> None:
+    """As "a_malformed_card_is_refused", not "what_is_no_card_is_refused"; "it" and "nobody" name no subject either."""
+    found = [
+        f"{path.relative_to(ROOT).as_posix()}:{node.lineno}: {node.name}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if "node_modules" not in path.parts
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and _NAMED_BY_NO_SUBJECT.match(node.name) is not None
     ]
     assert found == []
 
@@ -80,34 +98,51 @@ _OF_LIBRARIES = {
     "demo/test_fleet.py": {"_transport"},
     "e2e/test_mtls.py": {"_card"},
     "e2e/test_proxies_in_front.py": {"_card"},
-    # How SDKs read an error, without a server that sends it.
+    # SDKs read an error by it, without a server that sends it.
     "a2a/test_agent_error.py": {"_create_jsonrpc_error", "_handle_http_error"},
     # An agent waits until everybody listens to its queue.
-    "conformance/agents/a2a_sdk_0_3.py": {"_getters"},
+    "conformance/agents/a2a_sdk_0_3.py": {"_getters", "_children"},
     # A host of asyncio's that is killed closes a pipe without a word.
     "commands/test_stdio_ending.py": {"_transport"},
+    # OpenTelemetry keeps conventions that are not stable yet in such a module.
+    "telemetry/test_tracing.py": {"_incubating"},
     # Transports that a test left open are found in uvloop.
     "loops.py": {"_transports", "_sock", "_accept_connection2"},
 }
 """Private members of libraries that tests use, by file."""
+_BY_NAME = {"setattr", "delattr", "getattr", "hasattr"}
+"""Functions to which a member is named by a string, those of `monkeypatch` included."""
 _PUBLIC_BY_CONVENTION = {"_replace", "_asdict", "_fields", "_make", "_exit"}
 """Of named tuples, and of `os`."""
 
 
 def private_members(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield each attribute with a leading underscore that is not of `self`, `cls` or `super()`."""
+    """Yield each private name of another object: an attribute, an imported name, the string of a `setattr`."""
     for node in ast.walk(ast.parse(path.read_text())):
-        if (
-            not isinstance(node, ast.Attribute)
-            or not re.match(r"_(?!_)", node.attr)
-            or node.attr in _PUBLIC_BY_CONVENTION
-        ):
+        if isinstance(node, ast.Attribute):
+            names = [] if _is_of_itself(node.value) else [node.attr]
+        elif isinstance(node, ast.ImportFrom):
+            names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+        elif isinstance(node, ast.Call) and _name_of(node.func) in _BY_NAME:
+            strings = [each.value for each in node.args if isinstance(each, ast.Constant)]
+            names = [name for each in strings if isinstance(each, str) for name in each.split(".")]
+        else:
             continue
-        owner = node.value
-        own = isinstance(owner, ast.Name) and owner.id in {"self", "cls"}
-        inherited = isinstance(owner, ast.Call) and isinstance(owner.func, ast.Name) and owner.func.id == "super"
-        if not own and not inherited:
-            yield node.lineno, node.attr
+        for name in names:
+            if re.match(r"_(?!_)", name) and name not in _PUBLIC_BY_CONVENTION:
+                yield node.lineno, name
+
+
+def _is_of_itself(owner: ast.expr) -> bool:
+    return (isinstance(owner, ast.Name) and owner.id in {"self", "cls"}) or (
+        isinstance(owner, ast.Call) and _name_of(owner.func) == "super"
+    )
+
+
+def _name_of(function: ast.expr) -> str:
+    found = getattr(function, "attr", getattr(function, "id", ""))
+    assert isinstance(found, str)
+    return found
 
 
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
@@ -117,7 +152,7 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value.value
 
 
-def test_what_runs_at_both_edges_is_there() -> None:
+def test_tests_listed_for_both_edges_exist() -> None:
     """A path of `tests/edges` is a folder, a file, or a test in one."""
     listed = (ROOT / "tests/edges").read_text().split()
     assert len(listed) == len(set(listed))
@@ -164,7 +199,7 @@ def test_the_lock_file_of_javascript_pins_hashes_and_names_no_registry() -> None
     assert "://" not in text
 
 
-def test_the_development_lock_runs_what_is_deployed() -> None:
+def test_the_development_lock_has_the_deployed_versions() -> None:
     deployed = _pins("requirements.lock")
     assert deployed.items() <= _pins("requirements-dev.lock").items()
 

@@ -29,7 +29,7 @@ _SPARE_FILES = 500
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is done.
+    """The number of rounds, calls, events and streams.
 
     Attributes:
         seconds: Of one round of calls; whole ones.

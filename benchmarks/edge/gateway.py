@@ -11,7 +11,7 @@ from benchmarks.edge.workload import AGENT_CLAIM, AUDIENCE, ISSUER, ORGANISATION
 from benchmarks.serving import serving
 
 PATHS = {"path": "/direct", "claim": "/by-claim", "tenant": "/by-tenant", "tenant, stripped": "/by-tenant-stripped"}
-"""Where each job is called. With `tenant` the agent is told the tenant, as Envoy's is; stripping it is the default."""
+"""Path of each job. With `tenant` the agent is told the tenant, as Envoy's is; stripping it is the default."""
 
 
 _DEFAULT_CONNECTIONS = 100

@@ -59,7 +59,7 @@ def request(url: str, headers: Mapping[str, str], body: bytes) -> bytes:
 
 
 def address(url: str) -> tuple[str, int]:
-    """Where to connect."""
+    """Return the host and port of a URL."""
     parts = urlsplit(url)
     assert parts.hostname is not None
     assert parts.port is not None

@@ -1,4 +1,4 @@
-"""What is measured, round by round: CPU per call, CPU per event, memory per idle stream, and a call among a crowd.
+"""Measurements, round by round: CPU per call, CPU per event, memory per idle stream, and a call among a crowd.
 
 Rounds are interleaved (A B C, A B C, …), so that a machine that is busy for a while is so for everybody.
 """

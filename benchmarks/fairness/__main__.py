@@ -1,4 +1,4 @@
-"""What a tenant feels of others that misbehave: hanging agents, floods, unread streams, heavy bodies, forged tokens.
+"""Effects on a tenant of others that misbehave: hanging agents, floods, unread streams, heavy bodies, forged tokens.
 
     python -m benchmarks.fairness [--quick] [--only NAME]... [--rounds N] [--write]
 

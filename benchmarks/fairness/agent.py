@@ -61,7 +61,7 @@ def send(method: str = "SendMessage", *, size: int = 512, members: int = 0) -> b
 
     Args:
         size: Bytes.
-        members: How many members its objects have together; 0 for as few as it takes.
+        members: The number of members of its objects together; 0 for as few as it takes.
     """
     tree = json.loads(call(method=method, size=0))
     message = tree["params"]["message"]
@@ -85,7 +85,7 @@ def task_of(told: bytes) -> str:
 
 
 class Answers:
-    """What an agent says, each time of another task."""
+    """An agent's answers, each about another task."""
 
     def __init__(self) -> None:
         tree = json.loads(answer())
@@ -107,7 +107,7 @@ class Answers:
         return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(told), told)
 
     def stream(self) -> tuple[bytes, bytes]:
-        """How a stream begins, and what is said in it again and again."""
+        """Return the beginning of a stream, and the event that is repeated in it."""
         id = self._new()  # noqa: A001 - the word
         return _STREAM + _chunk(_filled(self._begun, id)), _chunk(_filled(self._more, id))
 

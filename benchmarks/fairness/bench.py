@@ -1,4 +1,4 @@
-"""What scenarios are measured with: the steady tenant alone, then beside another one, in rounds.
+"""Measurement of scenarios: the steady tenant alone, then beside another one, in rounds.
 
 Its calls come at a fixed pace, so none waits for the one before; what is compared are the medians of the rounds.
 """
@@ -27,7 +27,7 @@ _OFFERED = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is done.
+    """The number and length of rounds, and the rates.
 
     Attributes:
         seconds: Of one window.
@@ -81,12 +81,12 @@ class Check:
 
 @dataclass(slots=True)
 class Row:
-    """What one scenario has shown.
+    """The result of one scenario.
 
     Attributes:
-        does: What the other tenant does, or what the others do.
+        does: The work of the other tenant, or of the others.
         alone: The windows of the steady tenant; none where it takes no part.
-        others: What became of the others' calls, window after window.
+        others: Outcomes of the others' calls, window after window.
     """
 
     name: str
@@ -108,7 +108,7 @@ class Row:
 
     @property
     def throughput(self) -> float:
-        """What was answered beside another one, as a part of what was alone."""
+        """Return the calls answered beside another tenant, as a share of those answered alone."""
         return sum(window.answered for window in self.beside) / max(1, sum(window.answered for window in self.alone))
 
     @property
@@ -174,13 +174,13 @@ class Bench:
 
         Args:
             lead: Seconds for which the others call before the window opens, where that is longer than usual.
-            meanwhile: What else goes on while they call.
+            meanwhile: Other work while they call.
         """
         for _ in range(self.size.rounds):
             row.alone.append(self._window())
             with meanwhile():
                 row.beside.append(self._window(row, sources, lead))
-            # What the others had open is closed by then.
+            # The others' connections are closed by then.
             time.sleep(_SETTLE)
 
     def crowd(self, row: Row, *sources: Source) -> None:

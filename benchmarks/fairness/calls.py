@@ -56,7 +56,7 @@ class Calls:
             self.outcome.told.setdefault(self._told(status, body), []).append(time.monotonic() - began)
 
     def end(self) -> None:
-        """What comes now counts for nothing."""
+        """Stop counting: later answers are ignored."""
         self.outcome.under_way = self.under_way
         self._over = True
 
@@ -70,7 +70,7 @@ class Calls:
 
 
 class Way(Protocol):
-    """How a source calls."""
+    """The way in which a source calls."""
 
     async def run(self) -> None:
         """Call, until the window closes."""
@@ -288,7 +288,7 @@ class Deaf:
 
 
 def way(calls: Calls) -> Way:
-    """How a source calls."""
+    """Return the way in which a source calls."""
     if calls.source.pace:
         return Paced(calls)
     return Lines(calls) if calls.source.lines else Deaf(calls)

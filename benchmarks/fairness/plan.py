@@ -1,4 +1,4 @@
-"""What a load does, and what came of it: as values that cross the border between two processes.
+"""Plans of loads and their outcomes: values that cross the border between two processes.
 
 A plan has a *window*, which is what is measured. Load begins `lead` seconds before it, so that connections are open,
 buckets are empty and queues are full when it opens; calls that are due within it count, and no others.
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 ANSWERED = "answered"
-"""What became of a call that was answered as it should be."""
+"""The outcome of a call that was answered as it should be."""
 BROKEN = "broken"
 """The connection ended, or never began."""
 OTHER = "other"
@@ -48,7 +48,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one load does.
+    """The plan of one load.
 
     Attributes:
         opens: When the window does, in monotonic seconds, which all processes of a machine count alike.
@@ -65,16 +65,16 @@ class Plan:
 
     @property
     def closes(self) -> float:
-        """When the window does."""
+        """Return the end of the window."""
         return self.opens + self.seconds
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of one source: of its calls that were due in the window.
+    """The outcome of one source: of its calls that were due in the window.
 
     Attributes:
-        begun: How many.
+        begun: The number of calls.
         told: Seconds that each took, by what became of it.
         late: Seconds by which each began after it was due, of those with a pace.
         under_way: Calls without an answer at the end, those of before the window among them.

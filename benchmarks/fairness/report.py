@@ -12,7 +12,7 @@ _HEADING = "## What the figures say"
 
 
 def tables(rows: Sequence[Row]) -> str:
-    """What became of the steady tenant, and all that had to hold."""
+    """Return the tables of the steady tenant's results and of all assertions."""
     measured = [row for row in rows if row.beside]
     parts = []
     if measured:
@@ -36,7 +36,7 @@ def write(page: Path, rows: Sequence[Row], shape: str, today: date) -> None:
     """Write the page anew, but for what stands in it by hand.
 
     Args:
-        shape: What was done, in a sentence.
+        shape: The work, in a sentence.
     """
     filled = {
         "date": today.isoformat(),

@@ -49,7 +49,7 @@ _CONTENT = {"Content-Type": "application/json", "Accept": "application/json, tex
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What runs.
+    """The running processes.
 
     Attributes:
         url: Where the gateway takes calls; the path is the agent's name.
@@ -68,7 +68,7 @@ class Site:
     configuration: Mapping[str, Any]
 
     def headers(self, tenant: str) -> dict[str, str]:
-        """Those of a tenant's calls."""
+        """Return the headers of a tenant's calls."""
         shown = self.workload.headers if tenant == STEADY else {"X-API-Key": self.keys[tenant].text}
         return {**shown, **_CONTENT}
 
@@ -90,7 +90,7 @@ class Site:
         return time.monotonic() - began
 
     def lags(self) -> dict[float, float]:
-        """How often the gateway's event loop was so late, or less; by seconds."""
+        """Return how often the gateway's event loop was at most so late, by seconds."""
         with urllib.request.urlopen(f"{self.admin}/metrics", timeout=10) as answer:
             return {float(bound): float(number) for bound, number in _LAG.findall(answer.read().decode())}
 

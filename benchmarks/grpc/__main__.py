@@ -29,7 +29,7 @@ SECTIONS = ("calls", "events", "idle")
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is done.
+    """The number of rounds, calls, events and streams.
 
     Attributes:
         together: Calls at a time.

@@ -36,7 +36,7 @@ class Answering(asyncio.Protocol):
         body, self._buffer = self._buffer[head + 4 : end], self._buffer[end:]
         asked = _ID.search(body)
         if asked is None:
-            # Whoever looks for a card.
+            # Requests for a card.
             self._transport.write(_NOTHING)
             return
         answer = self._before + asked[1] + self._behind

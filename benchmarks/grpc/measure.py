@@ -1,4 +1,4 @@
-"""What is measured, round by round: CPU per call, CPU per event of a stream, memory per idle stream.
+"""Measurements, round by round: CPU per call, CPU per event of a stream, memory per idle stream.
 
 Rounds are interleaved (A B C, A B C, …), so that a machine that is busy for a while is so for everybody.
 """

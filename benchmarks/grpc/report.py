@@ -11,19 +11,19 @@ from benchmarks.page import kept, machine, table
 
 _HEADING = "## Where the time goes"
 _MOST = 1.3
-"""What a call may cost at most, in those of the bare proxy."""
+"""The most that a call may cost, as a multiple of the bare proxy's."""
 
 
 @dataclass(slots=True)
 class Results:
-    """What one run has measured; what it left out is empty.
+    """The measurements of one run; those that were left out are empty.
 
     Attributes:
         calls: Microseconds per call, by calls at a time.
         events: Microseconds per event.
         idle: Bytes per idle stream.
         absent: Why a proxy did not take part.
-        shape: What was done, as words by table.
+        shape: The work, as words by table.
     """
 
     calls: dict[int, list[Figure]] = field(default_factory=dict)
@@ -111,7 +111,7 @@ is not there. `wrk`, where it is there, makes the load over JSON-RPC cheaper.
 
 
 def _summary(results: Results) -> str:
-    """What we hold ourselves to, and what was reached."""
+    """Return our aims, and the figures reached."""
     rows = []
     for together, figures in results.calls.items():
         ratio = _ratio(_find(figures, "gateway", "tenant"), _find(figures, "bare", "plain"))

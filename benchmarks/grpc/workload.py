@@ -1,4 +1,4 @@
-"""What is sent and answered over gRPC: the calls, answers and events of `benchmarks.edge`, as messages of A2A 1.0."""
+"""The workload over gRPC: the calls, answers and events of `benchmarks.edge`, as messages of A2A 1.0."""
 
 import json
 from typing import TypeVar
@@ -24,7 +24,7 @@ _Of = TypeVar("_Of", bound=Message)
 
 
 def metadata(made: Workload) -> tuple[tuple[str, str], ...]:
-    """That of every call."""
+    """Return the metadata of every call."""
     return ("authorization", f"Bearer {made.token}"), ("a2a-version", "1.0")
 
 

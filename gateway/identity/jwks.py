@@ -50,7 +50,7 @@ MOST_KEYS: Final = 100
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 30.0
 # For discovery and the keys together; each step of httpx has its own, but a slow drip would outlive them.
-_DEADLINE: Final = 10.0
+DEADLINE: Final = 10.0
 _STEP_TIMEOUT: Final = 5.0
 _CONNECT: Final = 3.0
 """Seconds for connecting, and for the TLS handshake: much less than the deadline, which cancels. httpcore 1.0.9 closes
@@ -382,7 +382,7 @@ class KeySet:
         # A reading for a waiting token has little time: it uses the last discovered address.
         rediscover = self._configured_url is None and not (self._wake.is_set() and self._url is not None)
         try:
-            async with asyncio.timeout(_DEADLINE):
+            async with asyncio.timeout(DEADLINE):
                 keys = await self._read(rediscover=rediscover)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TimeoutError, KeySetInvalid) as error:
             # The text of other errors can hold text of a hostile peer.

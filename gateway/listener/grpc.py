@@ -55,7 +55,7 @@ _NO_COMPRESSION = 1
 _CORE_LIMIT_FACTOR = 2
 """Core accepts messages up to this many times the limit, because its own refusals have no details and no log line."""
 _MOST_CERTIFICATES = 4096
-_MOST_OTHER_CALLS = 1000
+MOST_OTHER_CALLS = 1000
 """Concurrent calls to health and reflection, which need no credential and can stay open."""
 _MOST_HEADS = 1024
 _LONGEST_KEPT_HEAD = 4096
@@ -482,7 +482,7 @@ class GrpcListener:
     async def _answer_other(self, answer: Answer, _messages: object, context: aio.ServicerContext) -> None:
         # A check is short, and other clients must not be able to make health probes fail.
         counts = answer != self._health.check
-        if counts and self._other_calls >= _MOST_OTHER_CALLS:
+        if counts and self._other_calls >= MOST_OTHER_CALLS:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "there are too many calls of this kind")
         self._other_calls += counts
         try:

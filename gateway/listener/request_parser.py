@@ -380,7 +380,7 @@ _KEPT_HEAD = 2048
 """Bytes of the longest head that is kept for comparison with the next one."""
 _KEPT_HEADERS = 32
 """Most headers of a head that is kept."""
-_RATE_FROM = 10.0
+RATE_FROM = 10.0
 """Seconds of a body after which its rate counts."""
 
 
@@ -495,4 +495,4 @@ class IncomingBody:
     def is_slow(self, now: float, rate: int) -> bool:
         """Return whether it has arrived for a while at less than `rate` bytes a second."""
         taken = now - self._began
-        return taken > _RATE_FROM and self._size < rate * taken
+        return taken > RATE_FROM and self._size < rate * taken

@@ -34,7 +34,7 @@ MOST = 512 * 1024 * 1024
 _LONG = 4 * 1024 * 1024
 """Bytes of a frame from which on only one is processed at a time: decoded, it may take twenty times its length."""
 
-_EVERY = 0.25
+EVERY = 0.25
 _FILES = 0.85
 _MEMORY_STREAMS = 0.8
 _MEMORY_CALLS = 0.9
@@ -111,15 +111,15 @@ class Overload:
         """Read the figures four times a second."""
         while True:
             self.look()
-            await asyncio.sleep(_EVERY)
+            await asyncio.sleep(EVERY)
 
     def look(self) -> None:
         """Read the figures."""
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._most_files = math.inf if most == resource.RLIM_INFINITY else most
-        self._files = _open_files()
-        self.most_memory = min(self._allowed() or math.inf, _granted()) / self._processes
-        self._memory = _resident()
+        self._files = open_files()
+        self.most_memory = min(self._allowed() or math.inf, memory_limit()) / self._processes
+        self._memory = resident_memory()
         before = self._short_of_files
         self._short_of_files = _short(self._files / self._most_files, _FILES, before)
         memory = self._memory / self.most_memory
@@ -149,7 +149,8 @@ def _short(share: float, most: float, is_short: bool) -> bool:  # noqa: FBT001 -
     return share >= (most - _BACK if is_short else most)
 
 
-def _open_files() -> int:
+def open_files() -> int:
+    """Return the number of open files of the process."""
     folder = Path("/proc/self/fd")
     with suppress(OSError):
         # Since Linux 6.2 the size of the folder is their number; before, they are counted.
@@ -157,13 +158,14 @@ def _open_files() -> int:
     return 0
 
 
-def _resident() -> int:
+def resident_memory() -> int:
+    """Return the bytes of memory that the process occupies."""
     with suppress(OSError):
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * _PAGE
     return 0
 
 
-def _granted() -> float:
+def memory_limit() -> float:
     """Return the memory limit of the container."""
     for file in _LIMITS:
         with suppress(OSError, ValueError):

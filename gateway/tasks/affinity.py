@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import AFFINITY, LONGEST_ID, Note
 
-_MOST = 100_000
+MOST = 100_000
 # Seconds for which a note is kept.
 _KEPT = 90 * 86_400
 
@@ -178,9 +178,9 @@ def _spellings(prefix: str, *ids: str) -> tuple[str, ...]:
 
 def _remember(known: dict[str, str], key: str, value: str) -> None:
     """Cache a value under a key; if there are too many, the oldest are evicted."""
-    if len(known) >= _MOST:
+    if len(known) >= MOST:
         # A dictionary keeps the order.
-        for each in list(known)[: _MOST // 10]:
+        for each in list(known)[: MOST // 10]:
             del known[each]
     known[key] = value
 

@@ -17,11 +17,11 @@ from gateway.tasks.token_cipher import TokenCipher
 
 _MOST_PREFIXES = 10_000
 _TRY_EVERY = 0.5
-_RENEW_EVERY = 30.0
-_EXPIRE_AT_ONCE = 10_000
-# Expiry reads all of a file. Rounds of `_RENEW_EVERY` between two runs, here and for notes that nothing else bounds.
+RENEW_EVERY = 30.0
+EXPIRE_AT_ONCE = 10_000
+# Expiry reads all of a file. Rounds of `RENEW_EVERY` between two runs, here and for notes that nothing else bounds.
 _EXPIRE_ROUNDS = 4
-_BOUND_ROUNDS = 120
+BOUND_ROUNDS = 120
 # Notes that are dropped before other tasks of the event loop run.
 _DROPPED_AT_ONCE = 500
 
@@ -121,12 +121,12 @@ class Ledger:
         for number in itertools.count(1):
             with suppress(StateUnavailable):
                 self.open_tasks = await self.store.open_by_scope()
-            await asyncio.sleep(_RENEW_EVERY)
+            await asyncio.sleep(RENEW_EVERY)
             with suppress(StateUnavailable):
                 await self.renew()
                 if number % _EXPIRE_ROUNDS == 0:
                     await self._expire()
-                if number % _BOUND_ROUNDS == 0:
+                if number % BOUND_ROUNDS == 0:
                     await trim_notes(self.store, NAMES, self.bounds.tasks)
                     await trim_notes(self.store, AFFINITY, self.bounds.contexts)
 
@@ -147,7 +147,7 @@ class Ledger:
     async def _expire(self) -> None:
         forgotten = 1
         while forgotten:
-            forgotten = await self.store.expire(self.now(), self.bounds, _EXPIRE_AT_ONCE)
+            forgotten = await self.store.expire(self.now(), self.bounds, EXPIRE_AT_ONCE)
             # Other tasks of the event loop run between two batches.
             await asyncio.sleep(0)
 

@@ -73,7 +73,7 @@ LOG_EVERY: Final = 10.0
 _AT_ONCE: Final = 16
 _LARGE_AT_ONCE: Final = 4
 _CONNECTIONS: Final = _AT_ONCE + _LARGE_AT_ONCE + 1
-_PAUSES: Final = (0.1, 0.25)
+PAUSES: Final = (0.1, 0.25)
 # After a stall of the loop, the timer fires before a reply that has already arrived is read.
 _SECOND_LOOK: Final = 0.01
 _USELESS: Final = frozenset({"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "MOVED", "NOAUTH"})
@@ -373,7 +373,7 @@ class RedisClient:
             except (StateUnavailable, StoreBroken) as error:
                 if isinstance(error, StoreBroken):
                     self._tell(str(error).removeprefix(f"{self.address.label}: "), is_down=True)
-                await asyncio.sleep(random.uniform(*_PAUSES))  # noqa: S311 - jitter
+                await asyncio.sleep(random.uniform(*PAUSES))  # noqa: S311 - jitter
 
     async def _look_up(self) -> None:
         """Wait for the names of servers, one lookup at a time.

@@ -42,11 +42,11 @@ _PATIENCE = 1.0
 # Most ids in the cache of recorded ids; then all are dropped.
 _MOST_RECORDED = 1024
 # Rows that are counted without a thread: some tenths of a millisecond.
-_COUNTED_INLINE = 1_000
+COUNTED_INLINE = 1_000
 # Rows that are deleted at once without a thread: some milliseconds.
 _EXPIRED_INLINE = 500
 # Contexts that one run of expiry examines; the next run continues after them.
-_REVIEWED = 100_000
+REVIEWED = 100_000
 _START = ("", "")
 # Rows that are deleted in one transaction: less than a millisecond, for which other writers wait.
 _DELETED_AT_ONCE = 100
@@ -230,8 +230,8 @@ class SqliteStore:
 
     async def _count(self, sql: str, values: tuple[str, ...]) -> int:
         with self._db as db:
-            number = _number(db.execute(f"SELECT count(*) FROM ({sql} LIMIT {_COUNTED_INLINE})", values))  # noqa: S608
-        if number < _COUNTED_INLINE:
+            number = _number(db.execute(f"SELECT count(*) FROM ({sql} LIMIT {COUNTED_INLINE})", values))  # noqa: S608
+        if number < COUNTED_INLINE:
             return number
         return await self._in_thread(lambda db: _number(db.execute(f"SELECT count(*) FROM ({sql})", values)))  # noqa: S608
 
@@ -489,12 +489,12 @@ def _expire(
     left -= _forget(db, "task", db.execute(_OLD_TASKS, values).fetchall())
     if not left:
         return most, after
-    values |= {"scope": after[0], "id": after[1], "reviewed": _REVIEWED, "most": left}
+    values |= {"scope": after[0], "id": after[1], "reviewed": REVIEWED, "most": left}
     old = db.execute(_OLD_CONTEXTS, values).fetchall()
     if len(old) == left:
         last = old[-1][0], old[-1][1]
     else:
-        last = db.execute(_NEXT_CONTEXT, (*after, _REVIEWED - 1)).fetchone() or _START
+        last = db.execute(_NEXT_CONTEXT, (*after, REVIEWED - 1)).fetchone() or _START
     left -= _forget(db, "context", old)
     if last != _START:
         return most - left, last

@@ -40,7 +40,7 @@ _RIGHTS = f"give the gateway's user the right to, {_ELSEWHERE}"
 _REMEDY = "calls that need it are refused; put a copy in its place, or name another file in gateway.state"
 
 # Seconds for which the first opening waits for another process, which may be creating tables.
-_OPENING = 5.0
+OPENING = 5.0
 # Seconds between two attempts to open a file that another process holds.
 _PAUSE = 0.02
 # Seconds that a check waits for another process, and that it may take to stop.
@@ -293,7 +293,7 @@ class SqliteFile:
             StoreBroken: it will never be usable.
         """
         try:
-            self._db = connect(self.path, TIMEOUT, _OPENING)
+            self._db = connect(self.path, TIMEOUT, OPENING)
             self._identity = _identity(self.path)
         except sqlite3.Error as error:
             self._failed(error)

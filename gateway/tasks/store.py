@@ -22,7 +22,7 @@ OPEN = frozenset({"", "submitted", "working", "input-required", "auth-required",
 SEEN_AGAIN = 60
 """Seconds after which an unchanged entry is written again, so that it does not expire."""
 
-_PAGE = 500
+PAGE = 500
 
 LONGEST_ID = 1024
 """The most characters of an id that is kept; a longer one has no owner."""
@@ -306,7 +306,7 @@ async def notes_of(store: Store, kind: str) -> AsyncIterator[Note]:
         StateUnavailable: the store does not answer.
     """
     after = (kind, "")
-    while page := await store.notes(after, _PAGE):
+    while page := await store.notes(after, PAGE):
         for note in page:
             if note.kind != kind:
                 return

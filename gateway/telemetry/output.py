@@ -57,7 +57,7 @@ CAPACITY = 10_000
 
 # Lines that come within this many seconds share one wake-up and one write: a thread woken for every line would fight
 # the event loop for the interpreter.
-_GATHER = 0.02
+GATHER = 0.02
 _BATCH = 1_000
 # A stream in non-blocking mode that is full is tried again after this many seconds.
 _RETRY = 0.02
@@ -121,7 +121,7 @@ class Sink:
     def _run(self) -> None:
         while True:
             self._wake.wait()
-            self._closing.wait(_GATHER)
+            self._closing.wait(GATHER)
             # First, so that lines that come from here on wake this thread again.
             self._wake.clear()
             closing = self._closing.is_set()

@@ -69,7 +69,7 @@ class PoolLimits:
 
 DEFAULT_LIMITS = PoolLimits()
 
-_NAME_FOR = 25.0
+NAME_FOR = 25.0
 """Seconds for which a connection to a name is reused: calls without a pause would keep a connection to an address that
 the name has lost. Safety R10 asks for 30 at most."""
 
@@ -272,7 +272,7 @@ class ConnectionPool:
                 raise closing()
             connected = True
             if self._named:
-                connection.retires = loop.time() + _NAME_FOR
+                connection.retires = loop.time() + NAME_FOR
         except TimeoutError as error:
             raise self._unreachable(f"not connected after {seconds:g} s") from error
         # UnicodeError: a host that IDNA cannot encode.

@@ -43,7 +43,7 @@ from gateway.telemetry.tls_failure import kind
 
 DEADLINE: Final = 10.0
 """Seconds for one token request, with its wait for a turn."""
-_CONNECT: Final = 3.0
+CONNECT: Final = 3.0
 """Seconds for connecting, and for the TLS handshake: much less than the deadline, which cancels. httpcore 1.0.9 closes
 the socket of a handshake that takes longer than httpx allows, and leaves that of a cancelled one open."""
 LARGEST: Final = 64 * 1024
@@ -195,7 +195,7 @@ def _client(tls: SSLContext) -> httpx.AsyncClient:
         trust_env=False,
         follow_redirects=False,
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-        timeout=httpx.Timeout(DEADLINE, connect=_CONNECT),
+        timeout=httpx.Timeout(DEADLINE, connect=CONNECT),
         limits=httpx.Limits(max_connections=_CONCURRENT, max_keepalive_connections=4),
         headers={"User-Agent": "a2a-gateway", "Accept": "application/json", "Accept-Encoding": "identity"},
     )

@@ -385,4 +385,4 @@ OTHER_TENANTS = frozenset({
     "space", "space_before", "inner_space", "star", "slash", "climb", "percent", "colon", "comma", "full_width",
     "joiner", "accent", "cyrillic", "soft_hyphen", "quoted", "right_to_left", "of_65",
 })  # fmt: skip
-"""Those that are another."""
+"""Names of the values above that are another tenant."""

@@ -106,7 +106,7 @@ def call_of(entry: dict[str, Any], dialect: Dialect) -> Call:
 
 
 def hub_params(call: Call) -> dict[str, Any]:
-    """What a call says, in the hub's words."""
+    """Return the parameters of a call in the hub's words."""
     read = {Binding.JSONRPC: jsonrpc.read_params, Binding.REST: rest.read_params, Binding.GRPC: grpc.read_params}
     params = read[call.dialect.binding](call)
     return FORMS[call.dialect].lift_params(call.operation, params, Memo(message_id="made"))
@@ -122,7 +122,7 @@ def asked(call: Call) -> Call:
 
 
 def comparable(tree: Any, *, loose: bool) -> Any:
-    """What must come through: what some generation has no word for is left out on both sides.
+    """Return the part of a tree that must survive translation, without members that some generation has no word for.
 
     Args:
         loose: Whether one side is 0.1, which makes ids anew, counts where others name, and streams no tasks.
@@ -157,7 +157,7 @@ def answer_of(content: dict[str, Any], name: str) -> bytes | None:
 
 
 def hub_result(call: Call, body: bytes) -> Any:
-    """What an answer says, in the hub's words."""
+    """Return the result of an answer in the hub's words."""
     if call.operation is Operation.DELETE_PUSH_CONFIG:
         return {}
     if call.dialect.binding is Binding.GRPC:
@@ -191,7 +191,7 @@ def events_of(content: dict[str, Any], name: str) -> list[bytes]:
 
 
 def hub_event(call: Call, data: bytes) -> Any:
-    """What an event says, in the hub's words."""
+    """Return the result of an event in the hub's words."""
     return FORMS[call.dialect].lift_event(_event(call, data), Memo(message_id="made", context_id="ctx-42"))
 
 

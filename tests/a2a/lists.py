@@ -58,7 +58,7 @@ def page_of(theirs: Dialect, tasks: list[Tree], next_token: str = "") -> bytes:
 
 
 def result_of(ours: Dialect, answer: bytes) -> Tree:
-    """What a client reads in its answer, in its own words."""
+    """Return the result that a client reads in its answer, in its own words."""
     if ours.binding is Binding.GRPC:
         [message] = unframe(answer)
         return dict(grpc.read_answer(LIST, ours.version, message))

@@ -107,7 +107,7 @@ def test_every_error_of_every_dialect_is_told_to_every_other(
 ) -> None:
     kind = BY_REASON[entry["reason"]]
     if theirs == Dialect(Binding.JSONRPC, V0_3) and table.code_toward(kind.code, V0_3) != kind.code:
-        # What came with 1.0 was said to be internal, and nothing tells any more.
+        # Errors new in 1.0 are internal in older generations, and cannot be told apart again.
         kind = INTERNAL_ERROR
     words = entry["v1.0-rest"]["http"]["body"]["error"]["message"]
     found = heard(theirs, status, body)
@@ -165,7 +165,7 @@ def test_an_event_has_the_status_that_its_body_says() -> None:
 # ---- 0.1 -------------------------------------------------------------------------------------------------------------
 
 
-def test_what_0_1_says_of_limits_and_outages_is_what_http_says() -> None:
+def test_limits_and_outages_of_0_1_map_to_429_and_503() -> None:
     limited, out = rpc({"code": -32010}, V0_1), rpc({"code": -32011}, V0_1)
     assert write_rest(limited, version=V1_0)[0] == 429
     assert write_rest(out, version=V1_0)[0] == 503
@@ -249,7 +249,7 @@ def test_a_bare_message_is_an_error_of_0_3_alone() -> None:
 
 
 @for_each("error", [b"null", b'"boom"', b"1", b"[]", b"", b"{", b"nonsense"])
-def test_what_is_no_object_is_no_error(error: bytes) -> None:
+def test_an_error_that_is_no_object_is_none(error: bytes) -> None:
     assert read_jsonrpc(error, V1_0) is None
 
 
@@ -304,7 +304,7 @@ def test_a_long_message_is_cut_between_characters(letter: str) -> None:
     assert rpc({"code": -32001, "message": letter * LONGEST_MESSAGE}).message == letter * LONGEST_MESSAGE
 
 
-def test_what_is_written_is_bounded() -> None:
+def test_written_errors_are_bounded() -> None:
     long = [{"@type": "t", "x": "x" * 5000}] * 20
     found = rpc({"code": -32001, "message": "x" * 100_000, "data": long})
     assert len(found.details) == 4
@@ -420,7 +420,7 @@ def test_nothing_that_an_agent_writes_raises(body: bytes, status: int, version: 
 
 
 @given(errors | trees, bodies | trees, st.sampled_from([400, 404, 409, 422, 429, 500, 502, 503]))
-def test_what_is_written_in_1_0_says_all_that_was_read(error: object, body: object, status: int) -> None:
+def test_errors_written_in_1_0_keep_every_member(error: object, body: object, status: int) -> None:
     for found in (
         read_jsonrpc(msgspec.json.encode(error), V1_0),
         read_rest(status, msgspec.json.encode(body), V1_0),
@@ -519,7 +519,7 @@ def test_clients_of_0_3_raise_the_nearest_exception(kind: ErrorKind) -> None:
 
 
 @for_each("kind", list(KINDS))
-def test_the_types_of_0_3_hold_whatever_is_written(kind: ErrorKind) -> None:
+def test_written_errors_fit_the_types_of_0_3(kind: ErrorKind) -> None:
     written = write_jsonrpc(error_of(kind.code), id=b'"1"', version=Version.V0_3)
     found = types_0_3.JSONRPCErrorResponse.model_validate_json(written)
     assert found.error is not None

@@ -1,4 +1,4 @@
-"""What the gateway forwards, every parser reads alike: the tenant, the method and the id that were decided on.
+"""Every parser reads a forwarded request alike: the tenant, the method and the id that the gateway decided on.
 
 Texts come from a grammar of A2A requests with members twice, escaped or in another case, odd numbers and odd space;
 the readers are Python's json, msgspec, protobuf's ProtoJSON with the official messages, and Node's JSON.parse.
@@ -173,7 +173,7 @@ def readings(body: bytes, node: Node | None) -> list[Any]:
 
 
 def forwarded(call: Call, wanted: str | None) -> bytes:
-    """What an agent gets that is to be told of this tenant."""
+    """Return the request that an agent gets for this tenant."""
     if (call.tenant_written and wanted == call.tenant) or (wanted is None and not call.in_body):
         return call.body
     return with_tenant(call.params, call.body, wanted)
@@ -206,7 +206,7 @@ def agree(call: Call, body: bytes, wanted: str | None, node: Node | None) -> Non
 
 
 @given(requests(), wanted_tenants)
-def test_what_is_forwarded_over_json_rpc_is_read_alike(node: Node | None, text: str, wanted: str | None) -> None:
+def test_requests_forwarded_over_json_rpc_are_read_alike(node: Node | None, text: str, wanted: str | None) -> None:
     body = text.encode("utf-8", "surrogatepass")
     try:
         call = jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(), b"", None)
@@ -221,7 +221,7 @@ def test_what_is_forwarded_over_json_rpc_is_read_alike(node: Node | None, text: 
 
 
 @given(sends(), wanted_tenants)
-def test_what_is_forwarded_over_rest_is_read_alike(node: Node | None, text: str, wanted: str | None) -> None:
+def test_requests_forwarded_over_rest_are_read_alike(node: Node | None, text: str, wanted: str | None) -> None:
     body = text.encode("utf-8", "surrogatepass")
     try:
         call = rest.read_call(PathCall(Operation.SEND_MESSAGE), body, b"", Version.V1_0)

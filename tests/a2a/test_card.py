@@ -232,7 +232,7 @@ def test_a_member_of_a_wrong_type_is_left_out_with_its_place(members: Tree, why:
     assert mended(read)[1] == tuple(each for each in ("name is missing",) if read.get("name") is None)
 
 
-def test_what_is_left_out_is_told_within_bounds() -> None:
+def test_omitted_members_are_reported_within_bounds() -> None:
     wrong: list[str] = []
     parse_card(json.dumps(card(skills=[7] * 1000)).encode(), wrong=wrong)
     assert (len(wrong), wrong[-1]) == (21, "980 more")
@@ -247,7 +247,7 @@ def test_any_tree_can_be_mended_and_nothing_is_left_to_mend(tree: Tree) -> None:
 
 
 @for_each("tree", [{}, {"detail": "not found"}, {"name": 5, "url": 7}])
-def test_what_has_neither_a_name_nor_an_interface_is_no_card(tree: Tree) -> None:
+def test_a_card_needs_a_name_or_an_interface(tree: Tree) -> None:
     assert "neither a name nor an interface" in refused(tree)
 
 
@@ -284,7 +284,7 @@ def test_a_dual_card_is_not_merged_again() -> None:
         ("agent.test:443/x", "agent.test:443"),
     ],
 )
-def test_where_an_interface_is_stands_in_its_url_whatever_the_binding(url: str, place: str) -> None:
+def test_the_authority_of_an_interface_is_that_of_its_url(url: str, place: str) -> None:
     assert authorities(card(url=url)) == (place,)
     assert authorities(card(additionalInterfaces=[{"url": url, "transport": "GRPC"}])) == (place,)
     assert authorities(card(supportedInterfaces=[{"url": url, "protocolBinding": "GRPC"}])) == (place,)
@@ -306,13 +306,13 @@ def test_where_an_interface_is_stands_in_its_url_whatever_the_binding(url: str, 
         ("passthrough:///agent.test:50051", "agent.test:50051"),
     ],
 )
-def test_what_clients_of_grpc_dial_may_have_no_port_or_say_who_resolves_it(target: str, place: str) -> None:
+def test_grpc_targets_may_lack_a_port_or_name_a_resolver(target: str, place: str) -> None:
     assert authorities(card(url=target, preferredTransport="GRPC")) == (place,)
     assert authorities(card(supportedInterfaces=[{"url": target, "transport": "grpc"}])) == (place,)
 
 
 @for_each("url", ["", "agent.test", "/rpc", "mailto:ops", "?x"])
-def test_what_no_client_of_http_could_dial_is_nowhere(url: str) -> None:
+def test_an_undialable_url_has_no_authority(url: str) -> None:
     assert authorities(card(url=url)) == ()
 
 
@@ -394,7 +394,7 @@ def test_an_agent_on_the_gateways_own_origin_is_told_apart_by_the_path() -> None
 
 
 @given(st.text(max_size=40) | st.text(max_size=40).map("http://h/".__add__))
-def test_whatever_a_card_says_the_path_is_clean(interface: str) -> None:
+def test_the_path_of_an_interface_is_always_clean(interface: str) -> None:
     path = dial_path(interface, "http://backend/base", None)
     assert is_clean_path(path)
     assert path.startswith("/")

@@ -113,12 +113,12 @@ def test_the_agents_own_security_and_signatures_are_gone() -> None:
 
 
 @for_each("edition", [DUAL, OLD, LEGACY, LEGACY_REST])
-def test_where_only_the_scoped_service_answers_a_card_of_0_3_is_whole_all_the_same(edition: Edition) -> None:
+def test_a_0_3_card_is_whole_with_the_scoped_service_alone(edition: Edition) -> None:
     tree = rebuild(VECTORS[BOTH_SHAPES], ONLY_SCOPED, edition)
     legacy = LegacyCard.model_validate(tree)
     assert (legacy.url, legacy.preferred_transport, legacy.additional_interfaces) == (GRPC_PLACE, "GRPC", None)
     assert tree["transportOptions"]["GRPC"]["scope"] == "acme"
-    # Whoever knows the member does not take it for the plain service.
+    # Clients that know the member do not take it for the plain service.
     assert [each for each in spoken(tree) if each.dialect.version is Version.V0_3] == []
 
 
@@ -133,7 +133,7 @@ def test_a_card_that_grew_too_long_is_not_served() -> None:
     assert len(encode_card(rebuild(card(description="x" * 200_000), WHOLE))) <= MAX_CARD
 
 
-def test_what_json_cannot_hold_is_refused() -> None:
+def test_a_card_that_json_cannot_hold_is_refused() -> None:
     extension = {"uri": "https://e.example/", "params": {"x": "\ud800"}}
     with pytest.raises(CardInvalid):
         encode_card(rebuild(card(capabilities={"extensions": [extension]}), WHOLE))
@@ -236,9 +236,7 @@ def test_a_gateway_in_front_of_another_shows_the_same_from_either_card(
 
 
 @given(trees, services, discretions)
-def test_whatever_the_agent_says_stock_clients_read_the_card(
-    tree: Tree, served: Served, discretion: Discretion
-) -> None:
+def test_stock_clients_read_every_served_card(tree: Tree, served: Served, discretion: Discretion) -> None:
     whole, old, modern, legacy, rest, grpc = (
         rebuild(tree, served, edition, discretion=discretion)
         for edition in (DUAL, OLD, MODERN, LEGACY, LEGACY_REST, LEGACY_GRPC)
@@ -257,7 +255,7 @@ def test_whatever_the_agent_says_stock_clients_read_the_card(
 
 
 @given(trees, services)
-def test_a_card_offers_what_is_served_and_nothing_else(tree: Tree, served: Served) -> None:
+def test_a_card_offers_exactly_the_served_interfaces(tree: Tree, served: Served) -> None:
     expected = {(each.dialect, each.url) for each in served.interfaces if not each.scoped}
     assert {(each.dialect, each.url) for each in spoken(rebuild(tree, served))} == expected
     older = {(dialect, url) for dialect, url in expected if dialect.version is Version.V0_3}

@@ -38,7 +38,7 @@ def test_a_command_line_is_split_and_nothing_more(text: str, line: CommandLine) 
 
 
 @for_each("text", ["", "  ", "A=1", "'open", "a\0b", "''", "x" * 9000])
-def test_what_is_no_command_line_is_refused(text: str) -> None:
+def test_a_malformed_command_line_is_refused(text: str) -> None:
     with pytest.raises(NoCommand):
         split_command(text)
 

@@ -30,14 +30,14 @@ def read(body: bytes) -> Call:
     return jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(), b"", None)
 
 
-def test_there_is_enough_of_it() -> None:
+def test_the_corpus_is_large_enough() -> None:
     assert len(BODIES) + len(DOUBLED) + len(PARAMS) > 300
     assert {name[:2] for name in BODIES} == {"y_", "n_", "i_"}
     assert all(name.endswith(("_taken", "_refused")) for name in BODIES if name[0] == "i")
 
 
 @for_each("body", TAKEN.values())
-def test_what_is_taken_is_read_by_others_too(body: bytes) -> None:
+def test_accepted_bodies_are_read_by_other_parsers(body: bytes) -> None:
     call = read(body)
     assert call.body == body
     tree = json.loads(body)
@@ -47,7 +47,7 @@ def test_what_is_taken_is_read_by_others_too(body: bytes) -> None:
 
 
 @for_each(("name", "body"), REFUSED.items())
-def test_what_is_refused_is_refused_for_what_it_is(name: str, body: bytes) -> None:
+def test_refused_bodies_get_the_right_fault(name: str, body: bytes) -> None:
     with pytest.raises(faults.BadRequest) as caught:
         read(body)
     if name[0] == "n" and "a_hundred_thousand" not in name:

@@ -32,13 +32,13 @@ def test_values_keep_their_bytes() -> None:
         b'{"a":"\xff"}', b'{"a":"\xed\xa0\x80"}', b'{"a":"\xc0\xaf"}', b'{"a\xff":1}', b"nul",
     ],
 )  # fmt: skip
-def test_what_is_no_strict_json_is_refused(body: bytes) -> None:
+def test_json_that_is_not_strict_is_refused(body: bytes) -> None:
     with pytest.raises(ParseFailed):
         open_body(body)
 
 
 @for_each("body", [b"[]", b"[{}]", b" [1]", b"1", b'"a"', b"null", b"true"])
-def test_what_is_no_object_is_refused(body: bytes) -> None:
+def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(BadRequest) as caught:
         open_body(body)
     assert caught.type is BadRequest
@@ -75,14 +75,14 @@ def test_a_telling_name_in_another_spelling_is_refused(name: str) -> None:
         open_body(f'{{"{name}":1}}'.encode())
 
 
-def test_what_decides_nothing_may_be_in_any_case_and_twice_further_inside() -> None:
+def test_members_that_decide_nothing_may_repeat_further_inside() -> None:
     assert set(raw(b'{"Metadata":1,"metadata":{"a":1,"a":2,"Tenant":"x"}}')) == {"Metadata", "metadata"}
 
 
 @for_each(
     "piece", [b"\xff", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc0\x80", b"\xe2\x82", "\u00e4".encode("latin-1")]
 )
-def test_what_is_no_utf_8_is_found_at_any_place_of_a_long_body(piece: bytes) -> None:
+def test_bad_utf_8_is_found_at_any_place_of_a_long_body(piece: bytes) -> None:
     for before in (SLICE - 20, SLICE - 9, SLICE - 8, SLICE - 7, 2 * SLICE):
         filler = b"x" * (before % 2) + "\u00e4".encode() * (before // 2)
         assert open_body(b'{"a":"' + filler + "\U0001f600\u20ac".encode() + b'"}')
@@ -106,7 +106,7 @@ def test_a_value_that_must_be_an_object_and_is_none_is_named(value: bytes) -> No
         open_object(strict_json.Raw(value), "params.message")
 
 
-def test_a_string_is_read_and_what_is_unset_is_none() -> None:
+def test_a_string_is_read_and_an_absent_one_is_none() -> None:
     opened = open_body(b'{"a":"\\u00e4\\u0000","b":"","c":null}')
     assert [text(opened, name) for name in "abcd"] == ["ä\0", None, None, None]
 
@@ -146,7 +146,7 @@ def test_a_string_that_is_none_is_refused(value: bytes) -> None:
         (b'{"a":' * 65 + b"1" + b"}" * 65, "nests deeper"),
     ],
 )
-def test_what_two_parsers_could_read_differently_is_refused(raw: bytes, why: str) -> None:
+def test_ambiguous_json_is_refused(raw: bytes, why: str) -> None:
     with pytest.raises(TreeInvalid, match=why):
         parse_tree(raw, max_bytes=6000 if why == "64 bits" else 1000)
 

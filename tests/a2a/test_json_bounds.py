@@ -1,4 +1,4 @@
-"""How much structure a document has, measured on its skeleton."""
+"""The measure of a document's structure, taken from its skeleton."""
 
 import contextlib
 import json
@@ -54,7 +54,7 @@ trees = st.recursive(
 
 
 @given(trees, st.sampled_from([None, 1]), st.integers(1, 12))
-def test_what_is_counted_is_what_a_parser_counts(tree: object, indent: int | None, slice_size: int) -> None:
+def test_counts_agree_with_a_parser(tree: object, indent: int | None, slice_size: int) -> None:
     def count(value: object) -> tuple[int, int, int]:
         if not isinstance(value, dict | list):
             return 0, 0, 0

@@ -17,7 +17,7 @@ def task(name: str, state: str = "WORKING", **more: Any) -> dict[str, Any]:
     return {"task": {"id": name, "contextId": "c", "status": {"state": f"TASK_STATE_{state}"}, **more}}
 
 
-def test_who_speaks_a_later_generation_is_remembered_by_the_agents_name() -> None:
+def test_tasks_of_later_generations_keep_the_agents_name() -> None:
     names, met = naming(newer=True)
     message = {"taskId": "t-0", "contextId": "c"}
     names.for_send(message)
@@ -37,7 +37,7 @@ def test_an_agents_id_that_is_too_long_is_not_remembered() -> None:
 
 
 @for_each("odd", [{"task": 7}, {"task": {"id": 7, "contextId": []}}, {"x": None}, {"task": {"id": ""}}])
-def test_what_is_no_name_is_left_as_it_is(odd: dict[str, Any]) -> None:
+def test_malformed_names_are_left_unchanged(odd: dict[str, Any]) -> None:
     names, met = naming()
     names.for_send({"taskId": "mine", "contextId": "s"})
     before = repr(odd)

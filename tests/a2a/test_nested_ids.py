@@ -1,4 +1,4 @@
-"""What messages within a frame name beside what the frame is of."""
+"""Ids in messages nested within a frame."""
 
 import json
 from typing import Any
@@ -30,7 +30,7 @@ def said(**members: Any) -> dict[str, Any]:
 
 
 def told(frame: Any) -> NestedIds | None:
-    """What a frame tells over HTTP+JSON, and the same over JSON-RPC."""
+    """Return the nested ids of a frame over HTTP+JSON, after checking that JSON-RPC gives the same."""
     body = json.dumps(frame).encode()
     bare, wrapped = read_bare(body), read_progress(b'{"jsonrpc":"2.0","id":1,"result":%b}' % body)
     assert bare is not None
@@ -66,7 +66,7 @@ every_frame = pytest.mark.parametrize("frame", FRAMES)
     ],
     ids=["nothing", "its own", "empty", "no ids", "free words", "no history"],
 )
-def test_what_a_frame_is_of_and_what_is_no_id_is_nothing_else(frame: str, task: Any) -> None:
+def test_the_frames_own_ids_and_malformed_ids_are_not_nested_ids(frame: str, task: Any) -> None:
     assert told(FRAMES[frame](task)) is None
 
 
@@ -96,7 +96,7 @@ def test_what_a_frame_is_of_and_what_is_no_id_is_nothing_else(frame: str, task: 
         "no context",
     ],
 )
-def test_what_messages_name_besides_is_told(
+def test_other_ids_in_messages_are_nested_ids(
     frame: str, task: Any, tasks: tuple[str, ...], contexts: tuple[str, ...]
 ) -> None:
     assert told(FRAMES[frame](task)) == NestedIds(tasks, contexts)
@@ -121,7 +121,7 @@ def test_more_than_anybody_can_look_at_is_a_crowd() -> None:
     assert (len(contexts.contexts), contexts.crowded) == (MOST_NESTED_CONTEXTS, True)
 
 
-def test_of_a_task_of_the_hub_it_is_the_same() -> None:
+def test_nested_ids_are_found_in_a_task_of_the_hub() -> None:
     assert nested_in_tree(of_task(OWN, message=OWN)) is None
     assert nested_in_tree({"id": "t"}) is None
     found = nested_in_tree(of_task(said(taskId="x"), 5, message=said(contextId="d", referenceTaskIds=["y", 5])))
@@ -162,7 +162,7 @@ def test_the_details_of_an_error_have_places_for_ids() -> None:
     ],
     ids=lambda each: str(each)[:60],
 )  # fmt: skip
-def test_what_is_free_in_an_error_is_searched_like_the_rest(error: Any, expected: NestedIds | None) -> None:
+def test_free_members_of_an_error_are_searched(error: Any, expected: NestedIds | None) -> None:
     error = {"code": -32603, "message": "no", **error}
     found = read_progress(json.dumps({"jsonrpc": "2.0", "id": 1, "error": error}).encode())
     assert found is not None
@@ -181,7 +181,7 @@ def test_an_error_with_a_member_twice_is_ambiguous() -> None:
 
 
 @for_each("data", [b"", b"{", b"5", b'"x"', b"[[]]", b'{"taskId":5}', b'{"taskId":"\\ud800x"}'])
-def test_what_else_an_error_has_names_nothing(data: bytes) -> None:
+def test_other_members_of_an_error_name_nothing(data: bytes) -> None:
     assert nested_in_error(msgspec.Raw(data)) is None
     assert nested_in_body(data) is None
 

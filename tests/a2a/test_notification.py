@@ -1,4 +1,4 @@
-"""What agents post to webhooks, and what clients of another generation are told."""
+"""Notifications: the bodies that agents post to webhooks, and those that clients of another generation get."""
 
 import json
 from typing import Any
@@ -52,7 +52,7 @@ def test_the_body_decides_and_what_the_agent_was_asked_in_where_it_does_not(
 
 
 @for_each("body", [b"", b"[]", b"null", b"{", b'"x"', b"{}", b'{"jsonrpc":"2.0"}', b"\xff", b"[" * 9999, DEEP])
-def test_what_is_no_notification_tells_nothing(body: bytes) -> None:
+def test_a_malformed_notification_tells_nothing(body: bytes) -> None:
     assert notification.read(body) is None
 
 
@@ -96,7 +96,7 @@ def test_a_client_of_0_1_reads_the_names_that_it_gave(payload: str) -> None:
     assert "ctx-42" not in json.dumps(task)
 
 
-def test_what_nobody_could_read_before_is_refused_too() -> None:
+def test_a_notification_that_is_too_deep_is_refused() -> None:
     with pytest.raises(UpstreamProtocol):
         notification.translate(DEEP, V1_0)
 

@@ -39,9 +39,7 @@ def read(tree: object, operation: Operation = SEND) -> Parameters:
         (Operation.CREATE_PUSH_CONFIG, '{"parent":"tasks/t","config": {"NAME": {"tenant":"acme"},"name":"x"}}'),
     ],
 )
-def test_a_push_configuration_is_a_place_whatever_its_generation_calls_it(
-    operation: Operation, around: str, name: str
-) -> None:
+def test_push_configurations_are_places_in_every_generation(operation: Operation, around: str, name: str) -> None:
     raw = around.replace("NAME", name).encode()
     params = open_params(operation, open_body(raw))
     assert params.tenants == ("acme",)

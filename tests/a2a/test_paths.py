@@ -46,7 +46,7 @@ def test_the_paths_of_every_dialect_are_read(sample: Sample) -> None:
     assert call.task_id == (TASK if "tasks/" in sample.path.decode() else None)
     assert call.config_id == ("cfg-1" if sample.path.endswith(b"cfg-1") else None)
     assert call.allowed == ()
-    # What is forwarded is what came, for a client that writes it canonically.
+    # A canonical path is forwarded unchanged.
     behind = sample.path.removeprefix(b"/acme") if scoped else sample.path.removeprefix(b"/acme/rest")
     assert rest_path(call, sample.version).encode() == behind
 

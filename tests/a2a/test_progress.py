@@ -1,4 +1,4 @@
-"""What frames tell."""
+"""The progress that is read from frames."""
 
 import json
 from collections.abc import Callable
@@ -198,7 +198,7 @@ def test_a_null_error_beside_a_result_is_none() -> None:
         b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}", b'{"jsonrpc":"2.0","id":1,"result":"\xff"}',
     ],
 )  # fmt: skip
-def test_what_is_no_object_is_no_answer_and_tells_nothing(frame: bytes) -> None:
+def test_a_frame_that_is_no_object_tells_nothing(frame: bytes) -> None:
     assert read_progress(frame) is None
     assert read_bare(frame) is None
 
@@ -309,7 +309,7 @@ def test_an_answer_that_is_several_things_at_once_or_in_odd_letters_is_not_legib
         {**MINE, "task": MINE},
     ],
 )
-def test_several_that_name_the_same_tell_what_they_name(answer: object) -> None:
+def test_several_results_with_the_same_ids_are_read(answer: object) -> None:
     told = read_progress(rpc(answer))
     assert told is not None
     assert (told.event, told.task_id, told.context_id, told.legible) == ("task", "t", "c", True)
@@ -333,7 +333,7 @@ NO_ANSWERS = [
 
 
 @for_each("frame", NO_ANSWERS)
-def test_what_is_no_answer_is_refused(frame: bytes) -> None:
+def test_a_frame_that_is_no_answer_is_refused(frame: bytes) -> None:
     assert read_progress(frame, void=True) is None
 
 
@@ -360,7 +360,7 @@ OBJECTS = (
 ARTIFACTS = (
     b'{"artifactId":"a","parts":[{"text":"one"}]}', b'{"artifactId":"a","parts":[{"text":"two, \\"artifact\\":{"}]}',
     b"{}", b"null", b"1", b'"t"', b"true", b" {} ", b'{"x":"\xc3\xa4"}',
-    # What would leave the artifact, or is no value.
+    # Paths that would leave the artifact, or values that are none.
     b"", b"{", b"{}}", b"{},", b'{},"taskId":"other"',
     b'{}}},"result":{"artifactUpdate":{"taskId":"other","artifact":{}',
     b'{"x":"\xff"}', b"NaN", b"{}{}", b'1,"contextId":"other","artifact":1', b"[" * 3000 + b"]" * 3000, b'"\\ud800"',
@@ -387,7 +387,7 @@ CUT = st.tuples(EVENTS, st.integers(0, 200), st.integers(0, 3)).map(
     ("binding", "alone"), [(Binding.JSONRPC, read_progress), (Binding.REST, read_bare)], ids=["jsonrpc", "rest"]
 )
 @given(events=st.lists(EVENTS | CUT, min_size=2, max_size=12))
-def test_an_event_tells_what_it_tells_alone(
+def test_an_event_is_read_as_if_alone(
     binding: Binding, alone: Callable[[bytes], Progress | None], events: list[bytes]
 ) -> None:
     read = event_reader(call_over(binding))
@@ -493,19 +493,19 @@ def test_a_list_of_configurations_is_looked_through() -> None:
         {"task": WHOLE_TASK, "x": {"task": WHOLE_TASK, "task~": WHOLE_TASK}},
     ],
 )
-def test_what_is_free_is_not_looked_into(free: Any) -> None:
+def test_free_members_are_not_searched(free: Any) -> None:
     assert read_progress(answered(written(free))) is not None
     assert read_bare(written(free)) is not None
 
 
 @for_each("raw", [b"5", b'"x"', b"null", b"[]", b"[5,[{}],null]", b"{}", b' { "a" : 1 } '])
-def test_what_has_no_members_has_no_twins(raw: bytes) -> None:
+def test_a_value_without_members_has_no_duplicates(raw: bytes) -> None:
     assert not has_duplicates(raw)
     assert not has_duplicates(msgspec.Raw(raw.strip()))
 
 
 @for_each("raw", [b"", b"{", b"[1", b'{"a\xff":1}', b'{"\\ud800":1,"a":1}', b'{"a":' * 5000])
-def test_what_cannot_be_read_may_have_some(raw: bytes) -> None:
+def test_a_malformed_value_may_have_duplicates(raw: bytes) -> None:
     assert has_duplicates(raw)
 
 

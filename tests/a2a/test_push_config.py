@@ -44,14 +44,14 @@ READ = PushConfig(URL, "cfg-1", "task-7", "tok-123", "Bearer", "s3cret")
         {"url": URL, "authentication": {"scheme": "Bearer", "credentials": "x\ny"}},
     ],
 )
-def test_what_no_header_could_hold_is_refused_without_repeating_it(wrong: Tree) -> None:
+def test_values_that_no_header_can_hold_are_refused_without_being_repeated(wrong: Tree) -> None:
     with pytest.raises(BadParams) as refused:
         push_config.read(wrong)
     for value in ("elsewhere", "schlüssel", "x" * 20):
         assert value not in refused.value.message
 
 
-def test_those_of_an_answer_are_found_and_replaced() -> None:
+def test_configurations_of_an_answer_are_found_and_replaced() -> None:
     one, other = dict(WHOLE), {"url": "x"}
     for operation in (Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG):
         result = dict(one)
@@ -70,7 +70,7 @@ def test_those_of_an_answer_are_found_and_replaced() -> None:
     assert push_config.in_answer(Operation.GET_TASK, {"url": "x"}) == []
 
 
-def test_no_secret_and_no_url_is_in_what_is_printed() -> None:
+def test_printed_configurations_show_no_secret_and_no_url() -> None:
     assert repr(READ) == "PushConfig(id='cfg-1', task_id='task-7')"
 
 
@@ -120,7 +120,7 @@ json_values = st.recursive(
 def test_nothing_but_tenants_changes(tree: object, binding: Binding) -> None:
     kept = tree
     if binding is Binding.JSONRPC and isinstance(tree, dict) and "result" in tree:
-        # What the envelope does not know may hold anything, and goes.
+        # Unknown members of the envelope may hold anything, and are removed.
         kept = {"result": tree["result"]}
     assert _without(restored(tree, binding, "acme")) == _without(kept)
 

@@ -99,7 +99,7 @@ def test_the_tenant_is_taken_out_and_the_rest_is_passed_byte_for_byte(
         b"a=\0",
     ],
 )
-def test_what_two_servers_could_read_in_two_ways_is_refused(query: bytes) -> None:
+def test_an_ambiguous_query_is_refused(query: bytes) -> None:
     with pytest.raises(BadRequest):
         split_query(query)
 

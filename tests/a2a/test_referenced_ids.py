@@ -1,4 +1,4 @@
-"""Wherever a call names a task or a context, in whatever dialect, it is found."""
+"""A referenced task or context is found in every place and every dialect."""
 
 import json
 from typing import Any
@@ -47,7 +47,7 @@ def over_grpc(operation: Operation, version: Version, *, more: bytes = b"", **me
 
 
 def named(call: Call) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:
-    """What a call names, however it was read: as it came, or from the bytes alone."""
+    """Return the ids in a call: the same ones whether read from the parsed call or from its bytes alone."""
     found = referenced_ids(call)
     unread = replace(call, params=NO_PARAMS)
     if call.dialect.binding is not Binding.GRPC:
@@ -70,14 +70,14 @@ def expected(file: str, dialect: Dialect) -> ReferencedIds:
 
 
 @for_each(("file", "name"), VECTORS)
-def test_what_the_vectors_name_is_found_in_every_dialect(file: str, name: str) -> None:
+def test_ids_of_the_vectors_are_found_in_every_dialect(file: str, name: str) -> None:
     call = call_of(vector(file)["request"][name], DIALECTS[name])
     assert referenced_ids(call) == expected(file, DIALECTS[name])
     assert named(call)
 
 
 @for_each("pair", pairs())
-def test_what_an_agent_is_asked_names_what_its_client_named(pair: list[Case]) -> None:
+def test_translated_calls_name_the_same_ids(pair: list[Case]) -> None:
     for case in pair:
         _names_what_its_client_named(case)
 
@@ -172,7 +172,7 @@ def test_a_send_of_0_1_names_its_task_and_its_session(
 
 
 @for_each("written", ['{"reference_task_ids_compat":["r"]}', '{"\\u0072eference_task_ids_compat":["r"]}'])
-def test_what_0_1_keeps_of_references_becomes_references(written: str) -> None:
+def test_references_kept_in_metadata_of_0_1_become_references(written: str) -> None:
     params = {"id": "t", "message": {"role": "user", "parts": [{"type": "text", "text": "hi"}], "metadata": {"k": 1}}}
     body = rpc("tasks/send", params).body.replace(b'{"k": 1}', written.encode())
     call = jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(), b"", None)
@@ -214,7 +214,7 @@ OTHERS: list[tuple[str, dict[str, Any], tuple[str, ...], str | None]] = [
     ("GetTaskPushNotificationConfig", {"taskId": "t", "id": "x"}, ("t",), None),
     ("GetTaskPushNotificationConfig", {"id": "t", "pushNotificationConfigId": "x"}, ("t",), None),
     ("tasks/pushNotificationConfig/get", {"id": "t", "pushNotificationConfigId": "x"}, ("t",), None),
-    # What has a `taskId` is of 1.0, where `id` is the configuration; agents get it in their own words.
+    # Params with a `taskId` are of 1.0, where `id` is the configuration; agents get them in their own words.
     ("tasks/pushNotificationConfig/get", {"id": "t", "taskId": "u"}, ("u",), None),
     ("tasks/pushNotification/get", {"id": "t"}, ("t",), None),
     ("tasks/pushNotification/get", {"taskId": "t"}, ("t",), None),
@@ -364,7 +364,7 @@ def test_the_webhook_of_every_push_configuration_is_told(push: dict[str, Any], t
     assert referenced_ids(over_http("POST", "tasks/t/pushNotificationConfigs", wrapped, version=V0_3)).webhooks == hooks
 
 
-def test_of_several_configurations_every_webhook_is_told() -> None:
+def test_every_webhook_of_several_configurations_is_found() -> None:
     call = rpc("SendMessage", {"message": SAID, "pushNotification": {"url": "a"}, "configuration": {
         "taskPushNotificationConfig": {"url": "b", "pushNotificationConfig": {"url": "c"}}}})  # fmt: skip
     assert {hook.url for hook in referenced_ids(call).webhooks} == {"a", "b", "c"}
@@ -416,7 +416,7 @@ def test_no_task_is_overlooked(places: list[tuple[str, str]], method: str) -> No
 
 @for_each("wrong", [1, True, {}, [], ["t"], 1.5])
 @for_each("name", ["taskId", "task_id", "contextId", "context_id", "id", "sessionId", "session_id"])
-def test_what_is_no_string_where_an_id_stands_is_refused(name: str, wrong: object) -> None:
+def test_an_id_that_is_no_string_is_refused(name: str, wrong: object) -> None:
     with pytest.raises(BadParams):
         referenced_ids(rpc("message/send", {"message": SAID, name: wrong}))
     with pytest.raises(BadParams):
@@ -430,7 +430,7 @@ def test_what_is_no_string_where_an_id_stands_is_refused(name: str, wrong: objec
 
 @for_each("wrong", ["r", {}, [1], [None], ["r", {}], 1, True])
 @for_each("name", ["referenceTaskIds", "reference_task_ids"])
-def test_what_is_no_list_of_references_is_refused(name: str, wrong: object) -> None:
+def test_references_that_are_no_list_are_refused(name: str, wrong: object) -> None:
     with pytest.raises(BadParams, match=name):
         referenced_ids(rpc("message/send", {"message": {**SAID, name: wrong}}))
 

@@ -1,4 +1,4 @@
-"""What clients may read of what an agent says of itself."""
+"""The parts of an agent's card that clients may read."""
 
 import copy
 import json
@@ -192,7 +192,7 @@ def test_the_gateways_own_hosts_stay_on_a_card_and_an_agent_at_another_port_of_t
     assert found.description == f"a.agents.example:8443 a.agents.example {REMOVED}"
 
 
-def test_of_an_agent_with_very_many_interfaces_every_host_is_an_upstream_host() -> None:
+def test_every_host_of_very_many_interfaces_is_removed() -> None:
     hosts = [f"h{number}.internal.example" for number in range(200)]
     listed = [{"url": f"http://{host}:{number}/"} for number, host in enumerate(hosts)]
     found = sanitized(
@@ -201,7 +201,7 @@ def test_of_an_agent_with_very_many_interfaces_every_host_is_an_upstream_host() 
     assert found.description.split() == [REMOVED] * 200
 
 
-def test_what_cannot_be_dialled_is_no_upstream_host() -> None:
+def test_undialable_hosts_are_not_removed_from_texts() -> None:
     said = {"url": "http://a\ufdd0b:1/", "additionalInterfaces": [{"url": f"http://{'x' * 300}.y/"}]}
     found = sanitized(said, description="a b", skills=[{"id": "a", "tags": ["b"]}])
     assert (found.description, found.skills[0]["tags"]) == ("a b", ["b"])

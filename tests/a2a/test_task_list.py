@@ -117,7 +117,7 @@ def test_a_task_is_told_as_a_translation_tells_it(pair: tuple[Dialect, Dialect],
         frame = page_of(theirs, result["tasks"])
         expected = result_of(ours, translation.answer(frame))
     except UpstreamProtocol:
-        # What protobuf has no place for.
+        # Values that protobuf cannot hold.
         return
     expected["totalSize"] = 9
     assert result_of(ours, listing.answer(listing.read(frame).tasks, "", 9)) == expected
@@ -202,7 +202,7 @@ def test_nor_does_it_over_grpc() -> None:
         rpc('[{"id":"t","metadata":' + '{"a":' * 50_000 + "1" + "}" * 50_001 + "]"),
     ],
 )
-def test_what_is_no_page_is_the_agents_fault(frame: bytes) -> None:
+def test_a_malformed_page_is_the_agents_fault(frame: bytes) -> None:
     with pytest.raises(UpstreamProtocol):
         TaskListing(listed(), JSONRPC).read(frame)
     for message in (b"\xff", a2a_pb2.ListTasksResponse(tasks=[{}]).SerializeToString()):
@@ -221,7 +221,9 @@ def test_a_task_without_an_id_is_the_agents_fault_in_every_dialect(theirs: Diale
 @for_each(
     ("ours", "make"), [(GRPC, lambda: Decimal("1e400")), (GRPC, lambda: deep(50_000)), (JSONRPC, lambda: deep(50_000))]
 )
-def test_what_the_clients_dialect_has_no_place_for_is_the_agents_fault(ours: Dialect, make: Callable[[], Any]) -> None:
+def test_tasks_that_the_clients_dialect_cannot_hold_are_the_agents_fault(
+    ours: Dialect, make: Callable[[], Any]
+) -> None:
     with pytest.raises(UpstreamProtocol):
         TaskListing(listed(ours), JSONRPC).answer([{**TASK, "metadata": {"n": make()}}], "", 1)
 

@@ -31,7 +31,7 @@ def test_there_is_a_row_for_each_fault_in_order() -> None:
 
 
 @for_each("row", ROWS)
-def test_what_keeps_a_row_is_there(row: Row) -> None:
+def test_the_tests_of_a_row_exist(row: Row) -> None:
     for node in row.told:
         file, _, test = node.partition("::")
         text = (ROOT / file).read_text()
@@ -41,7 +41,7 @@ def test_what_keeps_a_row_is_there(row: Row) -> None:
         assert (ROOT / other).is_file(), other
 
 
-def test_what_came_of_a_row_is_read_out_of_the_report(tmp_path: Path) -> None:
+def test_results_of_a_row_are_read_from_the_report(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     report.write_text(REPORT)
     found = read([ROW], report)

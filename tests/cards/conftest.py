@@ -1,4 +1,4 @@
-"""What the tests of the catalog share."""
+"""Fixtures that the tests of the catalog share."""
 
 from collections.abc import AsyncIterator
 

@@ -23,13 +23,13 @@ OLD = "/.well-known/agent.json"
 
 
 def urls(body: bytes) -> set[tuple[str, str | None]]:
-    """Where the interfaces are, with their tenants; those of the old card have none."""
+    """Return the URLs of the interfaces with their tenants; those of the old card have none."""
     card = json.loads(body)
     others = card.get("supportedInterfaces") or [card, *card["additionalInterfaces"]]
     return {(each["url"], each.get("tenant")) for each in others}
 
 
-async def test_a_card_names_the_gateway_wherever_it_was_fetched_from() -> None:
+async def test_a_card_names_the_gateway_at_every_path() -> None:
     card = card_of("http://127.0.0.1:1/deep", "JSONRPC 1.0", "HTTP+JSON 1.0")
     async with fronted(answers(whole(RESULT)), card=card) as (gateway, backend):
         for path in (CARD, OLD):
@@ -93,7 +93,7 @@ DUAL = [
 ]
 
 
-async def test_who_asks_for_1_0_gets_a_card_of_1_0_alone() -> None:
+async def test_a_request_for_1_0_gets_a_card_of_1_0_alone() -> None:
     card = card_of("http://127.0.0.1/", "JSONRPC 1.0", "JSONRPC 0.3", capabilities={"stateTransitionHistory": True})
     async with ScriptedBackend(agent(answers(whole(RESULT)), card)) as backend:
         text = f"{keys(one='acme')}{LISTENS}\ntenants: {{ acme: ['*'] }}\nagents: {{ echo: '{backend.url}' }}\n"
@@ -226,7 +226,7 @@ HOSTS = [
 ]
 
 
-async def test_of_what_a_client_names_as_host_a_card_shows_a_name_within_the_pattern_or_none() -> None:
+async def test_a_card_shows_a_requested_host_only_if_it_fits_the_pattern() -> None:
     async with site() as gateway:
         for (host, shown), name in product(HOSTS, (CARD, OLD)):
             client = await gateway.client()
@@ -284,7 +284,7 @@ agents:
                     other = await gateway.get("/crm" + path, headers)
                     assert (other.json["name"], other.json["skills"]) == ("crm", [])
                     assert b"ACME-ONLY" not in other.body
-                    # How to call it is no secret: a client that is given a credential later can.
+                    # The interfaces are no secret: a client that is given a credential later can call them.
                     assert urls(other.body) == {(here, None)}
                     # A card that the file gives the product is everybody's.
                     assert b"ACME-ONLY" in (await gateway.get("/product" + path, headers)).body

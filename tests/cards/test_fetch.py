@@ -122,7 +122,7 @@ async def test_a_static_card_is_never_fetched(client: httpx.AsyncClient) -> None
         await source.run()
 
 
-async def test_what_is_shown_of_a_card_is_ready_when_it_is_read(client: httpx.AsyncClient) -> None:
+async def test_the_sanitized_card_is_made_when_a_card_is_read(client: httpx.AsyncClient) -> None:
     discretion = Discretion(overrides={"version": "9"}, secrets=("orders.internal",))
     async with agent(always(reply({**ECHO, "description": "at orders.internal:1"}))) as echo:
         source = CardSource(CardPlace(echo.url), client, discretion=discretion)
@@ -301,6 +301,6 @@ def test_replicas_are_asked_in_turn() -> None:
 def test_an_origin_is_scheme_host_and_port() -> None:
     assert origin("http://A.example/x") == origin("http://a.example:80/y?z") != origin("https://a.example")
     assert origin("https://a.example") == origin("https://a.example:443")
-    # What cannot be asked is like nothing else.
+    # A URL without a valid port equals no other.
     assert origin("http://a.example:x") != origin("http://a.example:y")
     assert origin("http://a.example:x")[1] is None

@@ -88,7 +88,7 @@ READ, REFUSED = CardReport.READ, CardReport.REFUSED
         ),
     ],
 )
-async def test_the_methods_that_an_agent_answers_tell_its_card_and_what_it_speaks(
+async def test_answered_methods_tell_the_card_and_the_dialects(
     answers: dict[str, Answer],
     version: Version | None,
     report: CardReport,
@@ -107,7 +107,7 @@ async def test_the_methods_that_an_agent_answers_tell_its_card_and_what_it_speak
 
 
 @for_each("code", ["UNIMPLEMENTED", "PERMISSION_DENIED", "UNAVAILABLE", "RESOURCE_EXHAUSTED"])
-async def test_what_anybody_may_say_in_front_of_an_agent_tells_nothing_of_it(code: str) -> None:
+async def test_statuses_of_proxies_reveal_no_dialect(code: str) -> None:
     async with source(by_path({NEW: fails(code, "no"), OLD: fails(code, "no")})) as (read, _):
         await read.refresh()
         assert spoken(read) == []
@@ -122,7 +122,7 @@ async def test_an_agent_that_has_no_card_twice_has_not_changed() -> None:
         assert versions == [(NO_CARD, versions[0][1])] * 2
 
 
-async def test_an_agent_of_another_generation_is_not_taken_for_what_it_was() -> None:
+async def test_an_agent_that_changes_its_generation_is_read_anew() -> None:
     answers = {OLD: fails("INTERNAL", "broken")}
     changes: list[int] = []
     async with source(by_path(answers), watch=CardWatch(on_change=lambda: changes.append(1))) as (read, _):
@@ -174,7 +174,7 @@ async def test_a_card_that_is_gone_is_kept() -> None:
         (hangs(), CardReport.UNREACHABLE),
     ],
 )
-async def test_what_is_no_card_is_an_attempt_that_failed(answer: Answer, report: CardReport) -> None:
+async def test_a_malformed_card_is_a_failed_attempt(answer: Answer, report: CardReport) -> None:
     deadline = 0.5 if report is CardReport.UNREACHABLE else WAIT
     async with source(by_path({NEW: answer}), deadline=deadline, longest=200_000) as (read, _):
         assert await read.refresh() is report
@@ -183,7 +183,7 @@ async def test_what_is_no_card_is_an_attempt_that_failed(answer: Answer, report:
         assert read.settled.is_set()
 
 
-async def test_who_cannot_be_reached_has_no_card() -> None:
+async def test_an_unreachable_agent_has_no_card() -> None:
     async with source(says()) as (read, agent):
         await agent.server.stop(0)
         assert await read.refresh() is CardReport.UNREACHABLE

@@ -57,7 +57,7 @@ async def test_the_card_is_the_agents_own_behind_its_pipe() -> None:
     assert "rm -rf" not in str(card)
 
 
-async def test_what_the_operator_wrote_is_where_the_agent_says_nothing_else() -> None:
+async def test_configured_members_fill_gaps_of_the_agents_card() -> None:
     told = await cards(CardAnswer({**CARD, "url": None}, Version.V1_0), STUB).ask(1, 10_000)
     card = json.loads(told.card or b"")
     assert (card["name"], card["iconUrl"]) == ("Notes", "https://x/")
@@ -72,7 +72,7 @@ async def test_the_files_word_on_the_generation_is_the_last() -> None:
     assert [each.dialect.version for each in told.spoken] == [Version.V1_0]
 
 
-async def test_who_gives_no_card_may_still_have_shown_its_generation() -> None:
+async def test_an_agent_without_a_card_may_have_shown_its_generation() -> None:
     told = await cards(CardAnswer(None, Version.V1_0)).ask(1, 10_000)
     assert (told.card, [each.dialect.version for each in told.spoken]) == (None, [Version.V1_0])
 
@@ -81,7 +81,7 @@ TWICE = b'{"name": "Notes", "name": "Other"}'
 
 
 @for_each("card", [b"[]", b"{", b'{"description": 1}', b'"x"', TWICE, b'{"name": "%b"}' % (b"x" * 20_000)])
-async def test_what_is_no_card_is_refused(card: bytes) -> None:
+async def test_a_malformed_card_is_refused(card: bytes) -> None:
     with pytest.raises(UpstreamProtocol):
         await cards(CardAnswer(card)).ask(1, 10_000)
     if not card.startswith(b'{"desc'):

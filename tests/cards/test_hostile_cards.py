@@ -70,7 +70,7 @@ async def test_an_endless_body_is_cut_off_at_the_limit(client: httpx.AsyncClient
         assert await source.refresh() is CardReport.INVALID
         async with asyncio.timeout(10):
             await endless.over.wait()
-    # What the sockets' buffers took beyond the limit depends on the system; it is far from endless.
+    # Bytes beyond the limit in the sockets' buffers depend on the system; they are far from endless.
     assert sent < 64 * 1024 * 1024
 
 
@@ -118,7 +118,7 @@ async def test_a_card_that_is_too_much_to_search_is_no_card(client: httpx.AsyncC
         turning.answer = always(reply(hostile, 'ETag: "2"'))
         assert await source.refresh() is CardReport.INVALID
         assert "hosts to look for" in str(source.error)
-        # What it says of the bad card is not that the good one is still its own.
+        # A 304 about the bad card does not confirm the good one.
         turning.answer = always(reply(b"", status=304))
         assert await source.refresh() is CardReport.INVALID
         assert (source.card, source.version) == (ECHO, 1)
@@ -156,7 +156,7 @@ async def test_no_cookie_is_kept(client: httpx.AsyncClient) -> None:
     assert "cookie" not in hostile.asked[1].headers
 
 
-async def test_nobody_there_is_no_exception(client: httpx.AsyncClient) -> None:
+async def test_an_unreachable_agent_raises_no_exception(client: httpx.AsyncClient) -> None:
     async with agent(always(b"")) as gone:
         url = gone.url
     source = CardSource(CardPlace(url), client)

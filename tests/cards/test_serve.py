@@ -51,7 +51,7 @@ def test_a_public_url_is_never_guessed(public: str, host: str | None, path: tupl
     assert PublicUrl.parse(public).at(host, path) == url
 
 
-async def test_a_card_promises_only_what_is_relayed() -> None:
+async def test_a_card_promises_only_relayed_capabilities() -> None:
     every = {Operation.SEND_MESSAGE}
     async with cards(methods=frozenset(every)) as made:
         told = made.shown()["capabilities"]
@@ -89,7 +89,7 @@ async def test_a_card_is_made_again_when_the_agents_changes() -> None:
         assert made.cards.card(OWN, None, "gw.test") is second
 
 
-async def test_what_is_asked_for_often_is_kept_longest() -> None:
+async def test_frequently_requested_cards_are_kept_longest() -> None:
     async with cards() as made:
         first = made.cards.card(OWN, None, "gw.test")
         for number in range(200):
@@ -188,7 +188,7 @@ async def test_long_extended_cards_are_worked_on_in_a_thread_one_at_a_time(monke
 
 
 @for_each("raw", [b"null", b"[]", b'"x"', b"{", b"\xff", b'{"name":"a","name":"a"}', b" " * 300_000])
-async def test_what_is_no_card_is_no_extended_card(raw: bytes) -> None:
+async def test_a_malformed_extended_card_is_refused(raw: bytes) -> None:
     async with cards() as made:
         for _ in range(2):
             with pytest.raises(UpstreamProtocol):

@@ -1,4 +1,4 @@
-"""Which bindings and versions the served cards offer, and what they promise of them."""
+"""The bindings and versions that served cards offer, and the capabilities that they promise."""
 
 import json
 from typing import Any
@@ -26,10 +26,10 @@ BOTH = (Binding.JSONRPC, Binding.REST)
         ((JSONRPC_0_1,), BOTH, (JSONRPC_1_0, REST_1_0, JSONRPC_0_3, REST_0_3)),
         ((REST_0_3,), BOTH, (REST_1_0, JSONRPC_1_0, REST_0_3, JSONRPC_0_3)),
         ((REST_1_0, JSONRPC_1_0), BOTH, (REST_1_0, JSONRPC_1_0, REST_0_3, JSONRPC_0_3)),
-        # What need not be translated is better than what the agent prefers at another version.
+        # A dialect without translation precedes the agent's preferred one of another version.
         ((REST_1_0, JSONRPC_0_3), BOTH, (REST_1_0, JSONRPC_1_0, JSONRPC_0_3, REST_0_3)),
         ((GRPC_1_0,), BOTH, (JSONRPC_1_0, REST_1_0, JSONRPC_0_3, REST_0_3)),
-        # What only some clients get through to is last, also where the agent speaks it itself.
+        # A dialect that only some clients reach is last, even if the agent speaks it itself.
         ((GRPC_1_0,), (Binding.GRPC, Binding.REST), (REST_1_0, GRPC_1_0, REST_0_3, GRPC_0_3)),
         (
             (GRPC_0_3, REST_0_3),

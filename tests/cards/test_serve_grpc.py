@@ -53,7 +53,7 @@ def over_grpc(card: dict[str, Any]) -> list[tuple[str, str, str | None]]:
 
 
 def plainly(card: dict[str, Any]) -> list[str]:
-    """Where a client of 0.3 finds the service that knows no tenant."""
+    """Return the URLs at which a client of 0.3 finds the service without a tenant."""
     entries = [{"transport": card["preferredTransport"], "url": card["url"]}, *card.get("additionalInterfaces", ())]
     return [each["url"] for each in entries if each["transport"] == "GRPC"]
 

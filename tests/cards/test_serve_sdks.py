@@ -45,9 +45,9 @@ async def shown(rule: Rule, *, old: bool = False, modern: bool = False) -> dict[
 
 
 def run(command: list[str], card: dict[str, Any], *, cwd: Path | None = None) -> Any:
-    """What a script prints that is told the card."""
+    """Return the output of a script that reads the card."""
     said = json.dumps(card).encode()
-    # What it complains of goes to the test's own standard error.
+    # Its stderr is the test's own.
     return json.loads(
         subprocess.run(command, input=said, stdout=subprocess.PIPE, timeout=WAIT, cwd=cwd, check=True).stdout
     )

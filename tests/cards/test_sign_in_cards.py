@@ -38,7 +38,7 @@ HIDDEN = '  hidden: { backend: "URL", visibility: private, match: { path: /a2a, 
 
 @for_each("settings", ["", ", anonymous: true"])
 @for_each("path", [CARD, OLD])
-async def test_of_the_only_agent_there_anyone_reads_the_card(path: str, settings: str) -> None:
+async def test_anyone_reads_the_card_of_the_only_agent_at_a_path(path: str, settings: str) -> None:
     async with site(ONE, settings) as gateway:
         answer = await gateway.get("/a2a" + path)
         assert named(answer) == "OF-THE-AGENT"
@@ -53,7 +53,7 @@ async def test_of_the_only_agent_there_anyone_reads_the_card(path: str, settings
 
 
 @for_each("path", [CARD, OLD])
-async def test_of_several_agents_a_stranger_reads_how_to_sign_in(path: str) -> None:
+async def test_a_stranger_gets_a_sign_in_card_at_a_path_of_several_agents(path: str) -> None:
     async with site(ONE + TWO + '  secretive: { backend: "URL", match: { path: /a2a, key: third } }\n') as gateway:
         answer = await gateway.get("/a2a" + path)
         assert named(answer) == "127.0.0.1"
@@ -117,7 +117,7 @@ async def test_at_a_pattern_of_hosts_the_card_shows_the_host_that_was_asked() ->
                 assert named(answer) == "eu.agents.test"
 
 
-async def test_where_nobody_can_sign_in_nothing_is_different() -> None:
+async def test_cards_are_unchanged_without_sign_in() -> None:
     card = card_of("http://127.0.0.1/", "JSONRPC 1.0")
     async with (
         ScriptedBackend(agent(answers(whole(RESULT)), card)) as backend,

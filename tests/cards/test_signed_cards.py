@@ -231,7 +231,7 @@ async def verifying(
 
 
 async def signature(gateway: Running) -> dict[str, Any]:
-    """What `/-/agents` says of the signature of the agent's card."""
+    """Return the entry of `/-/agents` about the signature of the agent's card."""
     [shown] = (await gateway.get("/-/agents", admin=True)).json["agents"]
     found: dict[str, Any] = shown["card"]["signature"]
     return found

@@ -39,7 +39,7 @@ def trusted(pem: bytes) -> set[bytes]:
 
 
 def paths(monkeypatch: pytest.MonkeyPatch, cafile: Path, capath: Path) -> None:
-    # What the system has is what OpenSSL was built with; the environment's are the other two.
+    # The system's paths are those that OpenSSL was built with; the other two are the environment's.
     found = ssl.DefaultVerifyPaths("/nowhere", "/nowhere", "SSL_CERT_FILE", str(cafile), "SSL_CERT_DIR", str(capath))
     monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: found)
 

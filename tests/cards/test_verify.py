@@ -83,7 +83,7 @@ def hmac_with_public_key(payload: bytes) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("dual", [False, True])
-async def test_a_card_that_the_sdk_has_signed_is_good_and_only_what_it_signed_is_used(*, dual: bool) -> None:
+async def test_a_card_signed_by_the_sdk_is_valid_and_unsigned_members_are_dropped(*, dual: bool) -> None:
     odd = {
         **CARD,
         "description": "",
@@ -133,7 +133,7 @@ async def test_every_form_is_verified() -> None:
         assert (await verified({**card, "signatures": [jws(payload)]}))["name"] == card["name"]
 
 
-async def test_what_the_gateway_signs_it_verifies() -> None:
+async def test_the_gateway_verifies_its_own_signatures() -> None:
     body = json.dumps({**CARD, "url": "http://agent.test/rpc"}).encode()
     card = json.loads(sign(body, KEY, "https://gw.test/.well-known/jwks.json"))
     assert (await verified(card))["name"] == "Scripted"

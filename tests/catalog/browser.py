@@ -21,7 +21,7 @@ from gateway.demo.fleet import serving
 from tests.e2e.process import WAIT, GatewayProcess, gateway_process
 
 CHROMIUM = shutil.which("chromium")
-"""Where Debian's package puts it; None where it is not installed."""
+"""The path of Debian's package; None if it is not installed."""
 TOKEN = "admin-token-0123456789abcdef"
 ATTACK = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 """A text of an agent that must stay a text."""
@@ -93,7 +93,7 @@ class Site:
 
     @property
     def url(self) -> str:
-        """Where clients find the gateway."""
+        """Return the public URL of the gateway."""
         return self.process.url
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the catalog page stand on: a browser, and gateways with and without an admin token."""
+"""Fixtures of the catalog page: a browser, and gateways with and without an admin token."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -37,7 +37,7 @@ def open_to_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    """What the pages without options of their own share: a context of its own is a process of its own."""
+    """Share one context among the pages without options: each context is a process of its own."""
     with browser.new_context() as opened:
         yield opened
 

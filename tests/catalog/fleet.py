@@ -100,7 +100,7 @@ class Fleet:
         await backend.all_gone()
 
     async def route(self, who: str | None, path: str, **more: Any) -> Any:
-        """What an operator is told of a request."""
+        """Return the explanation of a request that an operator gets."""
         question = {"path": path, **({} if who is None else {"as": who}), **more}
         answer = await self.gateway.ask("POST", "/-/route", json.dumps(question).encode(), admin=True)
         assert answer.status == 200, answer.body
@@ -122,7 +122,7 @@ async def fleet(
     """A fleet that serves skills.
 
     Args:
-        more: What else the file says of an agent, in flow style.
+        more: Further settings of an agent, in flow style.
         gateway: Other sections of the file.
         limits: Those of acme, in flow style.
         matches: Those of agents that have others than their path and every skill, in flow style.

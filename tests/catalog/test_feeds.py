@@ -90,7 +90,7 @@ def agents(answer: Answer) -> list[str]:
 
 
 @pytest.mark.parametrize("feed", [AI, API])
-async def test_each_caller_sees_what_it_may_reach(site: Fleet, feed: str) -> None:
+async def test_each_caller_sees_only_reachable_agents(site: Fleet, feed: str) -> None:
     assert agents(await ask(site, "acme", feed)) == ["alpha", "beta", "delta"]
     assert agents(await ask(site, "globex", feed)) == ["beta", "secret"]
     assert agents(await ask(site, "initech", feed)) == []

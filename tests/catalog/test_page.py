@@ -333,7 +333,7 @@ def test_requests_are_followed_live_and_filtered(site: Site, visit: Visits) -> N
 
 
 @pytest.mark.long
-def test_it_is_dark_where_the_system_is_and_where_the_button_says(site: Site, visit: Visits) -> None:
+def test_the_theme_follows_the_system_and_the_button(site: Site, visit: Visits) -> None:
     def back(page: Page) -> str:
         return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
 
@@ -412,7 +412,7 @@ def test_a_hostile_card_stays_a_text(site: Site, visit: Visits) -> None:
 
 
 @pytest.mark.long
-def test_it_works_below_a_prefix(site: Site, visit: Visits) -> None:
+def test_the_page_works_below_a_prefix(site: Site, visit: Visits) -> None:
     with below_prefix(site.admin, "/ops/gw") as url:
         page = visit().page
         requested: list[str] = []
@@ -490,7 +490,7 @@ def test_an_agent_that_a_caller_may_not_reach_looks_like_one_that_is_not_there(s
         )
 
 
-def test_nothing_of_the_operators_is_there(site: Site, http: httpx.Client) -> None:
+def test_pages_of_callers_show_nothing_of_the_operators(site: Site, http: httpx.Client) -> None:
     backend = httpx.get(site.admin + "/-/agents", headers={"authorization": f"Bearer {TOKEN}"}, trust_env=False)
     upstream = httpx.URL(next(each["url"] for each in backend.json()["agents"] if each["agent"] == "echo"))
     for path in (PAGE, PAGE + "agent?name=echo", PAGE + "agent?name=hostile", PAGE + "page.js"):
@@ -533,7 +533,7 @@ def test_a_tenants_view_in_a_browser(site: Site, visit: Callable[..., Visit]) ->
 # ---- The end ---------------------------------------------------------------------------------------------------------
 
 
-def test_those_who_follow_hold_no_shutdown_up(open_to_all: Site) -> None:
+def test_followers_do_not_delay_a_shutdown(open_to_all: Site) -> None:
     """The last one of this file, for it ends that gateway."""
     with httpx.stream("GET", open_to_all.admin + "/-/requests/tail", trust_env=False, timeout=30) as followed:
         assert followed.headers["content-type"].startswith("text/event-stream")

@@ -23,7 +23,7 @@ HERE = ("skills", SKILL)
 
 @dataclass
 class Card:
-    """What a directory sees of a card."""
+    """The parts of a card that a directory reads."""
 
     sanitized: SanitizedCard | None
     version: int = 1

@@ -35,7 +35,7 @@ ALONE = ("serve", "--port", "0", "--admin-port", "0", "--agent")
     ("text", "options", "code"),
     [(GOOD, [], 0), (BAD, [], 1), (WARNED, ["--strict"], 1), (FAILING, [], 3)],
 )
-def test_check_says_by_its_exit_code_what_it_found(tmp_path: Path, text: str, options: list[str], code: int) -> None:
+def test_the_exit_code_of_check_tells_its_result(tmp_path: Path, text: str, options: list[str], code: int) -> None:
     written(tmp_path, text)
     _, in_json = runs(("check", *options), ("check", "--output", "json", *options), cwd=tmp_path, code=code)
     told = report(in_json)
@@ -214,7 +214,7 @@ def _pasted(command: str, cwd: Path) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_what_init_writes_can_be_checked_served_and_talked_to(tmp_path: Path, ending: signal.Signals) -> None:
+def test_the_file_of_init_can_be_checked_and_served(tmp_path: Path, ending: signal.Signals) -> None:
     with serving() as url:
         run("init", f"{url}/echo", "-o", "gateway.yaml", cwd=tmp_path)
         text = (tmp_path / "gateway.yaml").read_text()
@@ -246,7 +246,7 @@ def test_one_agent_is_served_without_a_file(tmp_path: Path) -> None:
     assert "did you mean" in no_url.stderr
     with serving() as url, running(*ALONE, f"{url}/echo", cwd=tmp_path) as gateway:
         said = until(gateway.stderr, "Ctrl-C ends it")
-        # What precedes would be warnings of a file that does not exist.
+        # Earlier lines would be warnings about a file that does not exist.
         assert said.startswith(f"{url}/echo is served at http://127.0.0.1:")
         [command] = _commands(said)
         assert _pasted(command, tmp_path) == (0, "Hello\n")

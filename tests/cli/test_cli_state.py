@@ -25,7 +25,7 @@ def remember(folder: Path) -> None:
     asyncio.run(meet())
 
 
-def test_state_counts_what_is_remembered(tmp_path: Path) -> None:
+def test_state_counts_records(tmp_path: Path) -> None:
     written(tmp_path, STATE)
     assert "there is no state.db" in run("state", "stats", cwd=tmp_path, code=1).stderr
     assert report(run("state", "stats", "--output", "json", cwd=tmp_path, code=1))["ok"] is False
@@ -52,7 +52,7 @@ def test_state_forgets_a_tenant_when_somebody_says_so(tmp_path: Path) -> None:
     remember(tmp_path)
     erase = ("state", "erase", "--tenant", "acme")
     assert "--yes" in report(run(*erase, "--output", "json", cwd=tmp_path, code=2))["error"]
-    # What belongs to nobody is the secret from which marks are made; an unset variable is not to forget it.
+    # The secret of the prefixes has no owner; an unset variable must not erase it.
     assert "--tenant is empty" in run("state", "erase", "--tenant", "", "--yes", cwd=tmp_path, code=2).stderr
     refused = run(*erase, cwd=tmp_path, code=1, said=b"n\n")
     assert "erase 1 task (1 open), 0 contexts, 0 notes of 'acme'?" in refused.stdout

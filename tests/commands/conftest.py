@@ -1,4 +1,4 @@
-"""What several tests of the command line ask for."""
+"""Fixtures that several tests of the command line share."""
 
 from collections.abc import Iterator
 

@@ -56,7 +56,7 @@ agents:
     assert "404" in answers["gone"].fact
     assert line(answers["mute"]) == "mute: no card: its card offers no interface that the gateway speaks"
     assert answers["written"].as_json() == {"backend": "written", "ok": True, "message": "JSONRPC 1.0"}
-    # What the file says overrules the card, as it does when calls are served.
+    # The file overrules the card, as for served calls.
     assert answers["older"].fact == "JSONRPC 0.1"
 
 
@@ -73,7 +73,7 @@ agents:
     assert line(answers["half"]) == "half: no answer from a replica: away: the agent could not be reached"
 
 
-async def test_agents_behind_grpc_are_asked_wherever_their_cards_are(tmp_path: Path) -> None:
+async def test_grpc_agents_are_asked_at_every_place_of_their_cards(tmp_path: Path) -> None:
     interface = {"url": "tracker:1", "protocolBinding": "GRPC", "protocolVersion": "1.0"}
     (tmp_path / "card.json").write_bytes(msgspec.json.encode({"name": "A", "supportedInterfaces": [interface]}))
     port = free_port(0)
@@ -122,7 +122,7 @@ def line(answer: OnlineAnswer) -> str:
 
 
 async def told(text: str, folder: Path) -> list[str]:
-    """What the answers say, but for those that have nothing amiss at agents."""
+    """Return the lines about agents, without those that have no problem."""
     examined = examine(folder / "gateway.yaml", {}, text=f"version: 1\n{text}")
     assert examined.errors == ()
     answers = await check_online(examined)
@@ -217,7 +217,7 @@ async def test_a_redis_is_asked_for_all_that_is_needed_of_it(tmp_path: Path) -> 
     assert refused.endswith("it cannot be used: SSLCertVerificationError (TLS: unknown authority)")
 
 
-async def test_of_webhooks_the_authorities_are_tried_where_the_file_names_some(tmp_path: Path) -> None:
+async def test_configured_authorities_of_webhooks_are_tried(tmp_path: Path) -> None:
     authority = trustme.CA()
     (tmp_path / "ca.pem").write_bytes(authority.cert_pem.bytes())
     async with (
@@ -274,7 +274,7 @@ def of(text: str) -> Examined:
     return examine(Path("gateway.yaml"), {}, text=text)
 
 
-def test_the_exit_code_says_what_was_found() -> None:
+def test_the_exit_code_tells_the_result() -> None:
     assert CheckReport(of(GOOD)).code == 0
     assert CheckReport(of(GOOD), (UP,)).code == 0
     assert CheckReport(of(GOOD), (UP, DOWN_TENANT)).code == 1
@@ -285,7 +285,7 @@ def test_the_exit_code_says_what_was_found() -> None:
     assert CheckReport(of(FAILING), (DOWN,)).code == 1
 
 
-def test_what_so_many_workers_cannot_serve_is_an_error_at_its_line() -> None:
+def test_settings_that_several_workers_cannot_share_are_errors() -> None:
     of_one = of("version: 1\ngateway: { state: memory }\ndefaults: { isolation: tenant }\n" + GOOD.partition("\n")[2])
     assert CheckReport(of_one).code == 0
     divided = CheckReport(of_one, workers=2)

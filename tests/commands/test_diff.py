@@ -1,4 +1,4 @@
-"""What another file would change is told before it is put to use."""
+"""`diff` tells the changes of another file before it is used."""
 
 from pathlib import Path
 
@@ -38,5 +38,5 @@ def test_keys_reach_and_what_needs_a_restart_are_told() -> None:
     ]
 
 
-def test_what_means_the_same_does_not_differ() -> None:
+def test_equal_configurations_do_not_differ() -> None:
     assert compare(examined(OLD), examined(OLD + "# as before\n")).as_text() == "Nothing differs."

@@ -56,7 +56,7 @@ def test_the_newest_version_is_called_and_then_the_first_of_the_card() -> None:
         ((200, b'{"name":"' + b"x" * 300_000 + b'"}'), "longer than"),
     ],
 )
-def test_what_is_wrong_with_a_card_is_told(answer: tuple[int, bytes], words: str) -> None:
+def test_faults_of_a_card_are_reported(answer: tuple[int, bytes], words: str) -> None:
     with answering({"/agent/.well-known/agent-card.json": answer}) as server, pytest.raises(CommandFailed) as failed:
         found(server)
     assert words in failed.value.message
@@ -76,7 +76,7 @@ def test_a_card_of_grpc_alone_is_told_apart() -> None:
         _ = FoundAgent({"name": "A", "supportedInterfaces": [alone]}, "https://agents.example.com/").interface
 
 
-def test_nobody_listening_is_told_with_the_address() -> None:
+def test_a_refused_connection_is_reported_with_its_address() -> None:
     with answering({}) as server:
         url = server.url
     with open_client() as client, pytest.raises(CommandFailed, match=f"cannot connect to {url}: [A-Z]"):
@@ -111,7 +111,7 @@ def test_an_address_of_grpc_is_refused_with_where_it_belongs(typed: str) -> None
 
 
 @for_each("typed", ["127.0.0.1:8080/echo", "localhost:1", "agents.example.com", "[::1]:1/a"])
-def test_who_leaves_the_scheme_out_is_told_what_was_meant(typed: str) -> None:
+def test_a_url_without_a_scheme_gets_a_suggestion(typed: str) -> None:
     with pytest.raises(CommandFailed) as failed:
         check_url(typed)
     assert failed.value.message.endswith(f"; did you mean http://{typed} ?")

@@ -37,7 +37,7 @@ def test_a_file_that_has_problems_elsewhere_still_says_where(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("text", ["gateway: { admin: '127.0.0.1:0' }\n", "gateway: { admin: nowhere }\n", "{\n"])
-def test_where_only_the_gateway_knows_its_port_the_address_is_asked_for(tmp_path: Path, text: str) -> None:
+def test_a_port_picked_by_the_system_needs_the_url_option(tmp_path: Path, text: str) -> None:
     with pytest.raises(CommandFailed, match="--url"):
         url_of(tmp_path, text)
 
@@ -63,7 +63,7 @@ def test_without_options_no_file_is_read_and_little_is_imported(tmp_path: Path) 
         address = server.url.removeprefix("http://")
         done = bare(tmp_path, address)
         assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
-    # What makes the other commands cost a second of CPU.
+    # Modules that make the other commands cost a second of CPU are not imported.
     assert {"typer", "pydantic", "yaml", "ssl", "httpx"} & set(
         re.findall(r"\| +(\w+)$", done.stderr, re.MULTILINE)
     ) == set()

@@ -30,21 +30,21 @@ def test_the_tenant_of_callers_without_a_key_gets_none() -> None:
     assert failed.value.code == 2
 
 
-def test_what_is_left_to_do_is_told_beside_the_lines() -> None:
+def test_the_next_step_is_printed_beside_the_lines() -> None:
     assert new_key("bot", "no").yaml.endswith(
         '# and below `tenants:`, the agents that it may call:   "no": [AGENT, ...]\n'
     )
 
 
 @for_each("name", ["", "a b", "x" * 65, "tasks", "ä", "a/b"])
-def test_what_can_be_no_name_is_refused(name: str) -> None:
+def test_an_invalid_name_is_refused(name: str) -> None:
     for both in ((name, "acme"), ("bot", name)):
         with pytest.raises(CommandFailed) as failed:
             new_key(*both)
         assert failed.value.code == 2
 
 
-def test_a_key_has_192_random_bits_and_says_what_it_is() -> None:
+def test_a_key_has_192_random_bits_and_a_prefix() -> None:
     keys = {new_key("bot", "acme").text for _ in range(100)}
     assert len(keys) == 100
     assert all(key.startswith("a2a_") and len(key) == 4 + 32 for key in keys)

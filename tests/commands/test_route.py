@@ -31,11 +31,11 @@ def test_the_agent_and_the_line_of_its_match_are_told() -> None:
     assert text.startswith("200 billing at https://billing.example.com\n  by gateway.yaml:10\n")
 
 
-def test_where_nobody_answers_the_reason_is_told() -> None:
+def test_a_path_without_an_agent_shows_the_reason() -> None:
     assert as_text(explain_route(EXAMINED, Inquiry(path="/nothing", as_="acme"))).startswith("404 no_route\n")
 
 
-def test_a_path_without_that_of_the_public_url_is_told_with_what_it_would_be() -> None:
+def test_a_path_without_the_public_prefix_gets_a_suggestion() -> None:
     text = FILE.replace("auth:", "gateway: { public_url: https://gw.example.com/base }\nauth:")
     said = as_text(explain_route(examine(Path("gateway.yaml"), {}, text=text), Inquiry(path="/support", as_="acme")))
     assert said.startswith("404 no_route\n  → the path lacks /base")

@@ -207,7 +207,7 @@ def test_failures_are_told_in_words(binding: str, answer: Answer, words: str) ->
     assert words in failed.value.message
 
 
-def test_nothing_is_not_said() -> None:
+def test_an_empty_text_is_refused() -> None:
     with pytest.raises(CommandFailed, match="empty") as failed:
         send(Message("http://127.0.0.1:1", " "), print)
     assert failed.value.code == 2
@@ -220,20 +220,20 @@ def test_nothing_is_not_said() -> None:
         (Message("", "x", key="k"), "The credential is not accepted for it."),
     ],
 )
-def test_who_may_not_read_the_card_is_told_what_would_help(errand: Message, words: str) -> None:
+def test_a_refused_card_request_suggests_a_remedy(errand: Message, words: str) -> None:
     with answering({CARD_PATH: (401, b"")}) as server, pytest.raises(CommandFailed) as failed:
         send(Message(f"{server.url}/agent", errand.text, errand.key), print)
     assert failed.value.message.endswith(f"(401)\n{words}")
 
 
-def test_who_shows_a_credential_is_not_asked_for_one() -> None:
+def test_a_caller_with_a_credential_is_not_asked_for_one() -> None:
     answer: Answer = (401, msgspec.json.encode(RPC_ERROR))
     with answering({}) as server, pytest.raises(CommandFailed) as failed:
         sent_to(server, card("JSONRPC", "1.0"), "/agent/call", answer, Message("", "x", key="k"))
     assert "--key" not in failed.value.message
 
 
-def test_where_the_card_of_a_tenant_would_be_is_told() -> None:
+def test_the_url_of_a_tenants_card_is_suggested() -> None:
     with answering({}) as server, pytest.raises(CommandFailed) as failed:
         send(Message(f"{server.url}/a2a/", "x", tenant="travel"), print)
     assert f"at {server.url}/a2a/travel : use that URL" in failed.value.message
@@ -300,7 +300,7 @@ def test_an_artifact_is_its_parts() -> None:
     assert render(event).text == 'a\n{"b":1}\n(a file f.png)\n(a file old.png)\n'
 
 
-def test_what_an_event_leaves_out_is_still_true_from_before() -> None:
+def test_members_that_an_event_omits_keep_their_values() -> None:
     before = Shown("", "working", "t", "c")
     assert render({"artifactUpdate": {"artifact": {"parts": PARTS}}}).after(before) == Shown(
         "hello\n", "working", "t", "c"

@@ -58,7 +58,7 @@ def test_how_to_call_it_is_told_as_a_command() -> None:
     assert "  a2a-gateway send http://127.0.0.1:8080/echo Hello\n" in said
 
 
-def test_what_is_no_url_is_refused() -> None:
+def test_a_malformed_url_is_refused() -> None:
     with pytest.raises(CommandFailed) as failed:
         check_url("127.0.0.1:9001")
     assert failed.value.code == 2

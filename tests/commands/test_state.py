@@ -114,7 +114,7 @@ async def test_the_audit_log_tells_of_another_key(tmp_path: Path) -> None:
 # ---- stats and erase -----------------------------------------------------------------------------------------------
 
 
-async def test_what_is_remembered_is_counted_tenant_by_tenant(places: tuple[StatePlace, StatePlace]) -> None:
+async def test_records_are_counted_by_tenant(places: tuple[StatePlace, StatePlace]) -> None:
     await fill(places[0])
     assert await holds(places[0]) == [("acme", 3, 2, 1, 1), ("globex", 2, 2, 2, 0)]
 
@@ -126,7 +126,7 @@ async def test_a_tenant_is_forgotten_and_no_other(places: tuple[StatePlace, Stat
     assert await erase(places[0], "acme") == 0
 
 
-async def test_the_audit_log_tells_who_was_forgotten(tmp_path: Path) -> None:
+async def test_erasures_are_audited(tmp_path: Path) -> None:
     place = StatePlace(StateUrl("sqlite", tmp_path / "a.db"), audit=tmp_path / "audit.jsonl")
     await fill(place)
     await erase(place, "acme")
@@ -135,7 +135,7 @@ async def test_the_audit_log_tells_who_was_forgotten(tmp_path: Path) -> None:
     assert (told["event"], told["tenant"], told["entries"]) == ("state_erased", "acme", 5)
 
 
-async def test_what_the_audit_log_cannot_tell_is_not_done(tmp_path: Path) -> None:
+async def test_no_change_is_made_if_the_audit_log_fails(tmp_path: Path) -> None:
     place = StatePlace(StateUrl("sqlite", tmp_path / "a.db"), audit=tmp_path / "no/audit.jsonl")
     await fill(place)
     with pytest.raises(CommandFailed, match="nothing was done"):
@@ -167,7 +167,7 @@ async def test_a_task_keeps_all_that_is_known_of_it(places: tuple[StatePlace, St
         assert await new.due("delivery", NOW + 6.0, 10, 1.0) == [("d1", b"body")]
 
 
-async def test_what_is_there_already_stays(places: tuple[StatePlace, StatePlace]) -> None:
+async def test_migration_keeps_existing_records(places: tuple[StatePlace, StatePlace]) -> None:
     source, target = places
     await fill(source)
     async with opened(target) as other:
@@ -214,7 +214,7 @@ async def test_a_place_is_not_copied_onto_itself(tmp_path: Path) -> None:
 # ---- places that are not there -------------------------------------------------------------------------------------
 
 
-async def test_whoever_only_looks_makes_no_file(tmp_path: Path) -> None:
+async def test_commands_on_a_missing_state_create_no_file(tmp_path: Path) -> None:
     missing = StatePlace(StateUrl("sqlite", tmp_path / "a.db"), place="gateway.yaml:2")
     target = StatePlace(StateUrl("sqlite", tmp_path / "b.db"))
     for asking in (figures(missing), erase(missing, "acme"), migrate(missing, target, NOW)):
@@ -273,7 +273,7 @@ def test_a_place_is_typed_as_the_configuration_writes_it(monkeypatch: pytest.Mon
         ("${NONE}", "the environment variable NONE is not set"),
     ],
 )
-def test_what_is_no_place_is_not_repeated(text: str, told: str) -> None:
+def test_a_malformed_state_url_is_not_repeated(text: str, told: str) -> None:
     with pytest.raises(CommandFailed) as failed:
         state_from_url(text, {})
     assert failed.value.message.startswith(told)

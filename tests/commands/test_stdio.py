@@ -84,7 +84,7 @@ async def test_agents_behind_a_gateway_are_called_with_a_key(fleet: tuple[str, i
         # A tenant behind it, on either side.
         ("http://gw/crm/acme", "https://public/a2a/crm", "/crm"),
         ("http://gw/crm", "https://public/a2a/crm/rpc", "/crm/rpc"),
-        # What the card says is what is there.
+        # The card's path is the one that is served.
         ("http://gw/support", "https://public/support", ""),
         ("http://gw/a2a", "https://public/a2a/support", ""),
         ("http://gw/support", "https://public/rpc", ""),
@@ -95,7 +95,7 @@ async def test_agents_behind_a_gateway_are_called_with_a_key(fleet: tuple[str, i
         ("http://gw/support", "https://[public/a2a/support", ""),
     ],
 )
-def test_a_prefix_is_told_by_what_was_typed(typed: str, advertised: str, path: str) -> None:
+def test_a_prefix_is_named_as_it_was_typed(typed: str, advertised: str, path: str) -> None:
     interface = {"url": advertised, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
     found = FoundAgent({"name": "A", "supportedInterfaces": [interface]}, f"{typed}/.well-known/agent-card.json")
     assert served_path(found) == path
@@ -116,7 +116,7 @@ async def test_a_gateway_is_reached_over_grpc_too(fleet: tuple[str, int]) -> Non
             assert (await host.ask("SendMessage", message("Go")))["error"]["code"] == -32006
 
 
-async def test_it_is_itself_an_agent_that_a_gateway_can_run(fleet: tuple[str, int]) -> None:
+async def test_the_bridge_is_an_agent_that_a_gateway_can_run(fleet: tuple[str, int]) -> None:
     command = json.dumps([sys.executable, "-m", "gateway", "stdio", "--agent", f"{fleet[0]}/travel"])
     text = f"""
     agents:
@@ -236,7 +236,7 @@ async def test_an_agents_error_without_an_id_reaches_its_call(status: bytes) -> 
 # ---- Before the first frame ------------------------------------------------------------------------------------------
 
 
-def test_where_there_is_no_agent_it_is_said_before_anything_is_served() -> None:
+def test_a_missing_agent_is_reported_before_serving() -> None:
     with pytest.raises(CommandFailed, match="cannot connect"):
         bridge(f"http://127.0.0.1:{refused_port()}/echo")
     with pytest.raises(CommandFailed, match="write the URL as"):
@@ -257,9 +257,7 @@ async def test_a_card_that_is_not_for_everybody_asks_for_a_credential(fleet: tup
             await asyncio.to_thread(bridge, f"http://127.0.0.1:{gateway.port}/rest")
 
 
-async def test_who_shows_no_credential_where_one_is_asked_for_is_told(
-    fleet: tuple[str, int], caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_missing_credential_is_reported(fleet: tuple[str, int], caplog: pytest.LogCaptureFixture) -> None:
     async with fronting(*fleet) as gateway:
         url = f"http://127.0.0.1:{gateway.port}/echo"
         async with bridged(url) as host:

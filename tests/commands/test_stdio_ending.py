@@ -1,4 +1,4 @@
-"""What goes wrong between a host and its agent, and how the program that stands between them ends."""
+"""Faults between a host and its agent, and how the program between them ends."""
 
 import asyncio
 import signal
@@ -76,7 +76,7 @@ async def test_a_stream_that_is_given_up_is_let_go_of_at_the_agent() -> None:
     assert len(host.answers) == 2
 
 
-async def test_what_is_open_at_the_end_of_the_input_is_still_answered(fleet: tuple[str, int]) -> None:
+async def test_open_calls_are_answered_after_the_input_ends(fleet: tuple[str, int]) -> None:
     async with bridged(f"{fleet[0]}/clock") as host:
         stream = await host.send("SendStreamingMessage", message("Go"))
         host.leave()
@@ -130,7 +130,7 @@ async def test_an_agent_of_a_configuration_is_named_and_the_key_comes_from_the_e
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
-async def test_a_signal_ends_what_is_open_with_a_last_word(ending: signal.Signals) -> None:
+async def test_a_signal_ends_open_calls_with_an_error(ending: signal.Signals) -> None:
     async def never(wire: Wire) -> None:
         await wire.request()
         await wire.hang()
@@ -175,7 +175,7 @@ async def test_a_host_that_is_gone_is_outlived_by_nothing(fleet: tuple[str, int]
         assert await host.ended() == 0
 
 
-def test_what_was_typed_wrong_is_told_by_the_exit_code(tmp_path: Path) -> None:
+def test_usage_errors_set_the_exit_code(tmp_path: Path) -> None:
     for options, code, words in (
         ((), 2, "--agent"),
         (("--agent", "http://127.0.0.1:1", "-c", "x.yaml"), 2, "give the URL"),

@@ -42,7 +42,7 @@ def test_the_agents_tenant_is_stripped_kept_or_named(tenant: str) -> None:
     assert errors(agent(f"upstream_tenant: {tenant}")) == []
 
 
-def test_where_the_path_has_to_say_the_tenant_it_is_a_plain_segment() -> None:
+def test_an_upstream_tenant_in_a_path_is_a_plain_segment() -> None:
     rest = "{ url: 'http://127.0.0.1:1', protocol: rest }"
     rpc = rest.replace("rest", "jsonrpc").replace(":1'", ":2'")
     for backend, wrong in ((rest, True), (rpc, False), (f"[{rpc}, {rest}]", True)):
@@ -77,7 +77,7 @@ def test_a_card_file_is_a_json_object_of_bounded_size(tmp_path: Path, content: b
     assert [one.fact for one in examine(path, {}).errors] == ([] if fact is None else [fact])
 
 
-def test_what_is_left_out_of_a_card_file_is_a_warning_at_its_place(tmp_path: Path) -> None:
+def test_omitted_members_of_a_card_file_are_warnings(tmp_path: Path) -> None:
     path = tmp_path / "gateway.yaml"
     path.write_text(agent("card: card.json"))
     (tmp_path / "card.json").write_bytes(b'{"name": "x", "skills": [7], "provider": "y"}')
@@ -90,7 +90,7 @@ def test_what_is_left_out_of_a_card_file_is_a_warning_at_its_place(tmp_path: Pat
 @pytest.mark.parametrize(
     "agent", ["{ backend: http://127.0.0.1:1, card: cards/a.json }", "{ backend: { card: cards/a.json } }"]
 )
-def test_who_names_a_card_that_is_not_there_is_told_what_the_path_is_relative_to(tmp_path: Path, agent: str) -> None:
+def test_a_missing_card_file_shows_the_base_of_the_path(tmp_path: Path, agent: str) -> None:
     text = f"version: 1\nagents: {{ a: {agent} }}\n"
     [problem] = examine(tmp_path / "gateway.yaml", {}, text=text).errors
     assert problem.remedy.endswith(f"relative to {tmp_path}")
@@ -175,7 +175,7 @@ agents: { a: http://127.0.0.1:1 }
 """
     found = examine(tmp_path / "gateway.yaml", {}, text=text)
     assert [(one.place.line, one.place.column, one.fact) for one in found.errors] == [(7, 75, "unknown key 'key'")]
-    # What may have been pasted there is not shown.
+    # A text that may have been pasted there is not shown.
     assert "a-private-thing" not in str(found.errors)
     found = examine(tmp_path / "gateway.yaml", {}, text=text.replace("key: a-private-thing", "ca: ca.pem"))
     assert [(one.place.line, one.place.column, one.fact) for one in found.errors] == [
@@ -202,5 +202,5 @@ TLS = "agents: { a: { backend: SCHEME://127.0.0.1:1, tls: { ca: system } } }"
         (TLS.replace("SCHEME", "grpcs"), []),
     ],
 )
-def test_authorities_of_what_is_not_reached_over_tls_are_worth_a_warning(text: str, paths: list[str]) -> None:
+def test_authorities_of_a_backend_without_tls_are_a_warning(text: str, paths: list[str]) -> None:
     assert [path for path, _ in warnings(f"version: 1\n{text}\n")] == paths

@@ -1,4 +1,4 @@
-"""Which pages may call is written as browsers say it, or the file is refused."""
+"""Allowed origins are written as browsers send them, or the file is refused."""
 
 from tests.config.reading import errors, examined, good
 from tests.table import for_each
@@ -57,7 +57,7 @@ def test_any_origin_gets_no_credentials() -> None:
     assert good(cors("origins: 'https://a.test', credentials: true")).gateway.cors is not None
 
 
-def test_somebody_must_be_allowed() -> None:
+def test_an_empty_list_of_origins_is_refused() -> None:
     assert [fact for _, fact in errors(cors("origins: []"))] == ["no origin may call"]
 
 

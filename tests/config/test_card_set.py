@@ -1,4 +1,4 @@
-"""What `card.set` sets is served, and anything else is refused."""
+"""Members in `card.set` are served; other names are refused."""
 
 from tests.config.reading import errors, examined, good
 from tests.table import for_each
@@ -38,7 +38,7 @@ from tests.table import for_each
         ("supportsAuthenticatedExtendedCard: 1", "supportsAuthenticatedExtendedCard", None),
     ],
 )
-def test_what_no_card_would_show_cannot_be_set_in_one(written: str, path: str, fact: str | None) -> None:
+def test_members_that_no_card_shows_cannot_be_set(written: str, path: str, fact: str | None) -> None:
     text = f"version: 1\nagents: {{ a: {{ backend: 'http://127.0.0.1:1', card: {{ set: {{ {written} }} }} }} }}\n"
     [problem] = examined(text).errors
     assert (problem.place.line, problem.remedy != "") == (2, True)

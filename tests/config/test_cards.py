@@ -1,4 +1,4 @@
-"""How an agent's card is read: its own words, else those of `defaults`."""
+"""Settings for reading an agent's card: its own, else those of `defaults`."""
 
 from gateway.config import effective
 from gateway.config.effective import masked

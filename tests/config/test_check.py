@@ -74,7 +74,7 @@ def test_a_file_without_agents_is_an_error(tmp_path: Path, text: str, place: str
         assert found.config is None
 
 
-def test_what_the_program_itself_wrote_may_have_no_agents() -> None:
+def test_a_generated_file_may_have_no_agents() -> None:
     assert warnings("version: 1\n") == [("", "there is no agent")]
 
 

@@ -1,4 +1,4 @@
-"""What `check` says of callers with certificates; most of the errors are in the broken files."""
+"""`check` of callers with certificates; most of the errors are in the broken files."""
 
 from datetime import date
 from itertools import combinations
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.check import examine
-from gateway.config.checks.callers import _check_patterns_differ
+from gateway.config.checks.callers import check_patterns_differ
 from gateway.config.checks.findings import Findings
 from gateway.config.load import Examined
 from gateway.config.yaml import Marks
@@ -30,7 +30,7 @@ def checked(
     authority: Authority | None = None,
     today: date = TODAY,
 ) -> Examined:
-    """What is found in a file; `mtls` beside `clients`, `more` below `auth`."""
+    """Return the problems of a file; `mtls` goes beside `clients`, `more` below `auth`."""
     authority = authority or Authority()
     (folder / "clients.pem").write_bytes(authority.pem)
     authority.issue("localhost", usages=(SERVER,)).write(folder, "server")
@@ -70,7 +70,7 @@ def test_an_authority_that_is_over_is_told(tmp_path: Path) -> None:
     assert told(checked(tmp_path, authority=authority, today=end + DAY)) == [fact]
 
 
-def test_what_cannot_come_where_all_show_a_certificate_is_told(tmp_path: Path) -> None:
+def test_callers_without_a_required_certificate_are_reported(tmp_path: Path) -> None:
     required = ", require: true"
     assert told(checked(tmp_path, mtls=required)) == []
     fact = "error: callers without a credential are let in by `gateway.anonymous`, and get no connection"
@@ -105,7 +105,7 @@ def test_patterns_that_cross_are_found_however_they_are_compared(written: list[t
         for number, (client, segments) in enumerate(written)
     ]
     findings = Findings(Marks())
-    _check_patterns_differ(found, findings)
+    check_patterns_differ(found, findings)
     crossing = any(
         one.meets(other)
         and not one.is_narrower(other)

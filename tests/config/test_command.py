@@ -46,7 +46,7 @@ def card(folder: Path, url: str, name: str = "card.json") -> None:
         ("{ stdio: { command: sh, card: 'a b' } }", "stdio.card", "'a b' is no method"),
     ],
 )
-def test_what_is_wrong_is_told_at_its_place(backend: str, path: str, fact: str, tmp_path: Path) -> None:
+def test_errors_of_a_command_have_their_place(backend: str, path: str, fact: str, tmp_path: Path) -> None:
     card(tmp_path, "sh")
     (tmp_path / "http.json").write_text('{"name": "Notes", "url": "http://127.0.0.1/"}')
     (tmp_path / "text.json").write_text("text")
@@ -71,7 +71,7 @@ def test_what_is_wrong_is_told_at_its_place(backend: str, path: str, fact: str, 
         ("{ stdio: { command: sh, framing: ndjson } }, upstream_auth: { bearer: abc }", "are lines have no header"),
     ],
 )
-def test_what_is_likely_wrong_is_a_warning(backend: str, fact: str, tmp_path: Path) -> None:
+def test_likely_mistakes_of_a_command_are_warnings(backend: str, fact: str, tmp_path: Path) -> None:
     card(tmp_path, "sh -c $(date)", "shell.json")
     found = looked_at(tmp_path, backend)
     assert found.errors == ()
@@ -84,7 +84,7 @@ def test_another_user_needs_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert told == "only root can run a command as another user"
 
 
-def test_what_is_run_is_what_the_file_says_and_little_of_the_gateways_own(tmp_path: Path) -> None:
+def test_a_command_gets_its_own_environment_and_little_of_the_gateways(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     written = "{ stdio: { command: [sh, x], cwd: work, env: { A: '1' }, env_from: [B, MISSING] } }"
     found = looked_at(tmp_path, written)

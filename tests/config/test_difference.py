@@ -1,4 +1,4 @@
-"""What differs is told key by key, and nothing secret with it."""
+"""`diff` tells differences key by key, and never a secret."""
 
 from pathlib import Path
 
@@ -84,12 +84,12 @@ MATCH = "agents: {{ one: {{ backend: 'http://127.0.0.1:1', match: [{}] }} }}"
         ),
     ],
 )
-def test_of_lists_it_is_told_what_in_them_is_another(old: str, new: str, told: list[str]) -> None:
+def test_differences_of_lists_are_told_by_entry(old: str, new: str, told: list[str]) -> None:
     assert [str(change) for change in changes(config(old), config(new))] == told
 
 
 @for_each("number", [0, 19, 39, 40, 41, 60, 99])
-def test_of_two_long_values_what_is_shown_has_the_difference_in_it(number: int) -> None:
+def test_cut_values_include_their_difference(number: int) -> None:
     origins = [f"https://{each:03}.example" for each in range(100)]
     other = [*origins[:number], "https://x.example", *origins[number + 1 :]]
     old, new = (config(ONE + f"gateway: {{ cors: {{ origins: {each} }} }}") for each in (origins, other))

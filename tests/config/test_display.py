@@ -30,7 +30,7 @@ def test_no_secret_is_shown_and_everything_else_is() -> None:
     assert masked(config)["gateway"]["state"] == "rediss://redis/2"
 
 
-def test_what_holds_is_shown_where_nothing_is_written() -> None:
+def test_effective_values_are_shown_for_absent_keys() -> None:
     text = """\
         version: 1
         defaults: { timeouts: { connect: 1s }, isolation: none }

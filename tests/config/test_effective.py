@@ -59,7 +59,7 @@ def test_the_file_of_authorities_is_beside_the_file_that_names_it(tmp_path: Path
         ("listen: 127.0.0.1:0, listen_grpc: 0.0.0.0:0", 5.0),
     ],
 )
-def test_who_is_not_on_loopback_gives_balancers_time(gateway: str, seconds: float) -> None:
+def test_public_listeners_have_a_drain_delay(gateway: str, seconds: float) -> None:
     text = f"version: 1\ngateway: {{ {gateway}, public_url: 'https://gw.example', anonymous: true }}\n"
     assert effective.drain_delay(good(text)) == seconds
 
@@ -144,7 +144,7 @@ def test_the_audit_file_is_beside_the_file_that_names_it(tmp_path: Path) -> None
     assert audit("observe: { audit: { file: /var/log/audit.jsonl } }\n") == Path("/var/log/audit.jsonl")
 
 
-def test_what_is_left_out_is_that_of_the_defaults_or_built_in() -> None:
+def test_absent_keys_take_the_defaults_or_built_in_values() -> None:
     config = good(
         """\
         version: 1

@@ -133,7 +133,7 @@ def test_includes_secrets_certificates_authorities_and_cards_are_named(tmp_path:
     assert len(seen) == 1 + len(named)
 
 
-def test_a_file_with_errors_is_made_of_what_was_read_of_it(tmp_path: Path) -> None:
+def test_the_files_of_a_broken_configuration_are_those_that_were_read(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text("version: 2\n")
     assert files(examine(file, {})) == (file,)
@@ -160,7 +160,7 @@ def test_cards_that_name_commands_are_named_and_hashed(tmp_path: Path) -> None:
     assert stamped(examine(file, {})).text_hash != first.text_hash
 
 
-def test_each_file_bears_the_stamp_of_what_was_read(tmp_path: Path) -> None:
+def test_each_file_has_the_stamp_of_its_read_content(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     text = 'agents: { one: { backend: "https://127.0.0.1", upstream_auth: { bearer: "${file:%s}" } } }\nversion: 1\n'
     (tmp_path / "secret").write_text("a-long-secret")

@@ -103,7 +103,7 @@ def test_the_callers_credential_is_forwarded_by_its_own_key_only() -> None:
     ]
 
 
-def test_what_grpc_cannot_carry_as_metadata_is_refused_where_an_agent_is_behind_it() -> None:
+def test_headers_that_grpc_cannot_carry_are_refused_for_grpc_agents() -> None:
     text = "upstream_auth: { header: { %s: a } }, forward_headers: [X-Region, %s]"
     for name in ("grpc-timeout2", "X-Trace-Bin", "X!Key"):
         assert errors(agent(text % (f"'{name}'", f"'X-More', '{name}2'"))) == []
@@ -141,7 +141,7 @@ OWN = {b"x-a2a-tenant", b"x-a2a-subject", b"remote-user", b"x-remote-user"}
         *("Sec-Fetch-Site", "Proxy-Status", "X-Forwarded-Host", "A2A-Anything", "Grpc-Timeout"),
     ],
 )
-def test_a_header_that_means_something_else_tells_nobody_who_calls(name: str) -> None:
+def test_a_header_with_another_meaning_cannot_name_the_caller(name: str) -> None:
     fact = f"{name!r} has a meaning of its own to agents, or on the way to them"
     assert errors(f"version: 1\ndefaults: {{ identity_headers: {{ subject: {name} }} }}\nagents: {{}}\n") == [
         ("defaults.identity_headers.subject", fact)
@@ -164,7 +164,7 @@ def test_no_header_says_two_things(written: str, key: str, other: str) -> None:
     assert path == f"defaults.identity_headers.{key}"
 
 
-def test_what_an_agent_says_is_held_against_what_the_defaults_say() -> None:
+def test_headers_of_an_agent_are_checked_against_the_defaults() -> None:
     text = "version: 1\ndefaults: { identity_headers: { tenant: X-Org } }\nagents:\n  a: http://127.0.0.1:1\n"
     own = text + "  b: { backend: http://127.0.0.1:2, identity_headers: { session: X-Org } }\n"
     assert errors(text) == []
@@ -173,7 +173,7 @@ def test_what_an_agent_says_is_held_against_what_the_defaults_say() -> None:
 
 
 @for_each("name", ["X-Org", "x-ORG"])
-def test_a_client_cannot_say_who_it_is(name: str) -> None:
+def test_identity_headers_cannot_be_forwarded(name: str) -> None:
     told = "identity_headers: { tenant: X-Org }"
     assert errors(agent(f"{told}, forward_headers: [{name}]")) == [
         (

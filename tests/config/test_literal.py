@@ -14,7 +14,7 @@ SCHEME = "https://h.test"
 
 
 def found(text: str) -> list[tuple[str, int, int, str]]:
-    """Where a secret is written out, and in what words; the words of the whole must not repeat it."""
+    """Return the place of each secret that is written out, with the words about it, which must not repeat it."""
     examined = examine(Path("gateway.yaml"), ENVIRONMENT, text=text, literals=True)
     assert examined.errors == ()
     assert not any(SECRET in problem.as_text() for problem in examined.problems)
@@ -73,7 +73,7 @@ DEFAULTS = [
 
 
 @for_each(("text", "path"), PLACES + DEFAULTS)
-def test_a_secret_is_found_wherever_one_is_written_out(text: str, path: str) -> None:
+def test_a_literal_secret_is_found_in_every_place(text: str, path: str) -> None:
     [(where, line, column, _)] = found(text.replace("SECRET", SECRET))
     assert where == path
     value = text.splitlines()[line - 1][column - 1 :]
@@ -104,7 +104,7 @@ def test_a_reference_to_a_secret_is_none(
         agent(f"backend: '{SCHEME}', card: '{SCHEME}/card.json?version=2'"),
     ],
 )
-def test_what_is_no_secret_is_not_told(text: str) -> None:
+def test_values_that_are_no_secrets_are_not_reported(text: str) -> None:
     assert found(text) == []
 
 

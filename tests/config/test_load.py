@@ -96,7 +96,7 @@ def test_references_of_an_included_file_are_relative_to_it(tmp_path: Path) -> No
     assert [one.url for one in loaded.config.agents["b"].backend] == ["http://127.0.0.1:2"]
 
 
-def test_what_one_mistake_leads_to_is_not_told(tmp_path: Path) -> None:
+def test_consequences_of_a_mistake_are_not_reported(tmp_path: Path) -> None:
     text = (
         "version: 1\nagents:\n  a: { backend: { url: *x } }\n  b: { backend: { url: } }\n  c: { backend: { url: 7 } }\n"
     )

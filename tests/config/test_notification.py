@@ -44,20 +44,20 @@ def test_plain_http_and_private_addresses_need_both_words(pattern: str, fact: st
 
 @for_each("host", ["169.254.169.254", "[fe80::1]", "0.0.0.0", "[::]", "224.0.0.1"])
 @for_each("more", ["", ", block_private_networks: false"])
-def test_what_no_word_opens_is_not_listed(host: str, more: str) -> None:
+def test_addresses_that_are_never_called_cannot_be_listed(host: str, more: str) -> None:
     for scheme in ("https", "http"):
         found = errors(text(f"allow: ['{scheme}://{host}']{more}"))
         assert found == [("push.allow[0]", "no webhook is called at this address, even if listed")]
 
 
-def test_private_networks_are_opened_to_what_is_listed_alone() -> None:
+def test_open_private_networks_without_an_allow_list_are_a_warning() -> None:
     [(path, fact)] = warnings(text("block_private_networks: false"))
     assert path == "push.block_private_networks"
     assert "opens nothing" in fact
 
 
 @for_each("mode", ["passthrough", "none"])
-def test_what_is_said_of_deliveries_is_in_vain_where_there_are_none(mode: str) -> None:
+def test_delivery_settings_without_deliveries_are_warnings(mode: str) -> None:
     said = "max_per_task: 2, max_per_tenant: 9, sign: true, deliver: { attempts: 2 }"
     fact = f"it says how the gateway calls webhooks, and it calls none: `push.mode` is {mode}"
     found = warnings(text(f"mode: {mode}, {said}"))

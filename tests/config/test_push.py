@@ -94,7 +94,7 @@ def test_anything_else_is_refused_with_a_fact_and_a_remedy(text: str) -> None:
         ("https://*.acme.example:*/a2a/*", "https://a.acme.example:8443/a2a/1"),
     ],
 )
-def test_what_is_meant_matches(pattern: str, url: str) -> None:
+def test_patterns_match_their_urls(pattern: str, url: str) -> None:
     assert matches(pattern, url)
 
 
@@ -132,7 +132,7 @@ def test_what_is_meant_matches(pattern: str, url: str) -> None:
         ("http://10.0.0.7", "http://[::ffff:10.0.0.7]"),
     ],
 )
-def test_what_only_looks_alike_does_not_match(pattern: str, url: str) -> None:
+def test_patterns_do_not_match_similar_urls(pattern: str, url: str) -> None:
     assert not matches(pattern, url)
 
 

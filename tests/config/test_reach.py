@@ -37,12 +37,12 @@ def test_tenants_anonymous_decides_where_it_is_written() -> None:
         ('acme: , globex: [a], "*": ', '["*"]', {"acme": {"b"}, "globex": {"a"}, "*": {"b"}}),
     ],
 )
-def test_a_tenant_reaches_what_it_lists_and_what_lists_it(
+def test_a_tenant_reaches_the_agents_that_it_lists_and_that_list_it(
     tenants: str, allow: str, reached: dict[str, set[str]]
 ) -> None:
     assert agents(f"tenants: {{ {tenants} }}\n", allow=allow) == reached
 
 
-def test_whom_a_tenant_acts_for_is_in_its_reach() -> None:
+def test_the_reach_of_a_tenant_has_the_tenants_that_it_acts_for() -> None:
     config = good(AUTH + "tenants: { acme: { agents: [a], act_for: [globex] }, globex: [] }\nagents:\n" + A_B % "")
     assert reach(config)["acme"] == Reach(frozenset("a"), frozenset({"globex"}))

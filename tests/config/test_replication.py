@@ -21,7 +21,7 @@ def agent(backend: str, more: str = "", top: str = "") -> str:
         ("affinity: { by: none, wait: 3s }", "affinity.wait", "no call belongs to a replica: `by` is none"),
     ],
 )
-def test_what_means_nothing_is_refused(more: str, path: str, fact: str) -> None:
+def test_settings_without_effect_are_refused(more: str, path: str, fact: str) -> None:
     assert errors(agent(A, f", {more}")) == [(f"agents.a.{path}", fact)]
 
 

@@ -1,4 +1,4 @@
-"""What runs on until a restart is told with its place, and the rest is as it is written."""
+"""Settings that need a restart are told with their places; all others are applied as written."""
 
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ def told(running: str, written: str, *, has_store: bool = True) -> tuple[list[tu
         ("push: { mode: relay }", "", "push.mode"),
     ],
 )
-def test_what_is_opened_once_waits(running: str, written: str, path: str) -> None:
+def test_settings_of_opened_resources_wait_for_a_restart(running: str, written: str, path: str) -> None:
     waiting, _ = told(running, written)
     assert path in [each for each, _ in waiting]
 
@@ -51,11 +51,11 @@ def test_what_is_opened_once_waits(running: str, written: str, path: str) -> Non
         "defaults: { timeouts: { connect: 1s } }",
     ],
 )
-def test_all_else_does_not(written: str) -> None:
+def test_other_settings_do_not_wait(written: str) -> None:
     assert told("", written)[0] == []
 
 
-def test_it_is_told_where_it_stands_and_runs_as_it_did() -> None:
+def test_a_waiting_setting_is_told_with_its_place_and_keeps_its_value() -> None:
     waiting, (listen, *_) = told("gateway: { listen: '127.0.0.1:1' }", "gateway:\n  listen: 127.0.0.1:2\n")
     assert waiting == [("gateway.listen", 4)]
     assert listen == ("127.0.0.1:1",)

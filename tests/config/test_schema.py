@@ -128,5 +128,5 @@ def test_short_forms_and_references_are_accepted(text: str) -> None:
         "version: 1\nobserve: { audit: {} }\n",
     ],
 )
-def test_what_an_editor_should_mark_is_refused(text: str) -> None:
+def test_files_that_an_editor_should_mark_are_refused(text: str) -> None:
     assert not accepts(text)

@@ -39,7 +39,7 @@ def told(text: str) -> str:
     )
 
 
-def test_what_a_variable_holds_is_filled_in() -> None:
+def test_values_of_variables_are_filled_in() -> None:
     filling = Interpolation({"HOST": "example.com", "EMPTY": ""})
     assert filling.fill("https://${HOST}/${PATH:-a}/${EMPTY:-b}/${EMPTY}$${HOST}$HOST", Path()) == (
         "https://example.com/a/b/${HOST}$HOST",
@@ -131,7 +131,7 @@ def test_a_reference_alone_may_be_shown_and_a_default_may_not() -> None:
     assert not is_reference("x${TOKEN}")
 
 
-def test_a_message_shows_what_the_file_writes_and_not_what_it_came_to() -> None:
+def test_a_message_shows_the_reference_and_not_its_value() -> None:
     masks = Masks({"value": "${VAR}"}, {"s3cret": "***", "s3cret-longer": "${TOKEN}"})
     assert masks.clean("'value' is no value") == "'${VAR}' is no value"
     assert masks.clean("s3cret-longer, s3cret, http://u:p@host") == "${TOKEN}, ***, http://***@host"

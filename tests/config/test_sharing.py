@@ -52,7 +52,7 @@ def test_several_owners_reach_a_backend(tenants: str, agents: str, keys: set[str
         ("acme: [], globex: []", "a: { backend: http://127.0.0.1:1, isolation: principal }"),
     ],
 )
-def test_one_owner_shares_with_nobody(tenants: str, agents: str) -> None:
+def test_one_owner_shares_nothing(tenants: str, agents: str) -> None:
     assert shared(good(text(tenants, agents))) == frozenset()
 
 

@@ -1,4 +1,4 @@
-"""What the file says of tokens: tenants by a map, other subjects, and what agents require."""
+"""Settings for tokens: tenants by a map, other subjects, and the claims that agents require."""
 
 from tests.config.reading import HASH, errors, good, warnings
 from tests.table import for_each

@@ -1,4 +1,4 @@
-"""Where traces go: what is refused, what is told, and what is hidden."""
+"""Settings of tracing: refused, reported and hidden ones."""
 
 import json
 import sys
@@ -51,7 +51,7 @@ def test_a_mistake_is_found_at_its_key(tracing: str, key: str, fact: str | None)
         ("otlp: 'http://c', headers: { k: '${K:-v}' }", "they go to the collector over plain http"),
     ],
 )
-def test_what_is_probably_meant_otherwise_is_a_warning(tracing: str, told: str) -> None:
+def test_likely_mistakes_of_tracing_are_warnings(tracing: str, told: str) -> None:
     assert [fact for _, fact in warnings(file(tracing))] == [told]
 
 

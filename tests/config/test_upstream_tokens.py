@@ -23,7 +23,7 @@ def agent(auth: str, more: str = "", head: str = AUTH, backend: str = "http://12
         "oauth2: { token_url: 'http://127.0.0.1:9/t', client_id: gw, client_secret: x, tls: { ca: system } }",
     ],
 )
-def test_what_a_token_endpoint_may_be(auth: str) -> None:
+def test_valid_token_endpoints_are_accepted(auth: str) -> None:
     assert errors(agent(auth)) == []
 
 

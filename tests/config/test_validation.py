@@ -25,7 +25,7 @@ from tests.table import for_each
          "1.5 is nothing that a claim is compared with", "write a text"),
     ],
 )  # fmt: skip
-def test_what_a_model_refuses_is_told_in_the_operators_words(text: str, fact: str, remedy: str) -> None:
+def test_errors_of_the_model_are_told_in_the_operators_words(text: str, fact: str, remedy: str) -> None:
     found = examined(f"version: 1\n{text}\n", {"YES": "yes"}).errors
     assert fact in [problem.fact for problem in found]
     assert any(problem.remedy.startswith(remedy) for problem in found)
@@ -67,6 +67,6 @@ def test_a_flag_and_a_number_may_come_by_a_reference() -> None:
     assert (config.gateway.anonymous, config.observe.metrics.max_tenants) == (True, 7)
 
 
-def test_a_name_is_close_whatever_its_case() -> None:
+def test_suggestions_ignore_case() -> None:
     assert nearest("BILLING", ["billing", "support"]) == "did you mean 'billing'?"
     assert nearest("x", ["billing", "support"]) == ""

@@ -27,7 +27,7 @@ agents:
         (NOW - DAY, NOW + DAY, None),
     ],
 )
-def test_a_certificate_that_is_not_good_now_is_a_warning_wherever_it_is_shown(
+def test_an_invalid_certificate_is_a_warning_in_every_place(
     begins: datetime, ends: datetime, fact: str | None, tmp_path: Path
 ) -> None:
     issued = trustme.CA().issue_cert("127.0.0.1", not_before=begins, not_after=ends)
@@ -44,7 +44,7 @@ def test_a_certificate_that_is_not_good_now_is_a_warning_wherever_it_is_shown(
 
 
 @pytest.mark.parametrize("content", [None, b"", b"nothing of the kind"])
-def test_of_what_is_no_certificate_only_that_is_told(content: bytes | None, tmp_path: Path) -> None:
+def test_a_malformed_certificate_gets_no_validity_warning(content: bytes | None, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "chain.pem").write_bytes(content)
     path = tmp_path / "gateway.yaml"

@@ -33,7 +33,7 @@ def test_values_are_plain_and_every_key_and_value_has_its_place() -> None:
     assert found.marks.place(path).file == "folder/gateway.yaml"
 
 
-def test_a_value_of_a_reference_is_text_whatever_it_looks_like() -> None:
+def test_the_value_of_a_reference_is_always_text() -> None:
     found = source("a: ${A}\nb: ${B}\nc: $${A}\nd: ${C:-12}\n")
     assert (found.tree, found.problems) == ({"a": "no", "b": "x: [1", "c": "${A}", "d": "12"}, ())
     assert found.marks.written[("a",)] == "${A}"
@@ -82,7 +82,7 @@ def test_the_first_of_duplicate_keys_is_kept_and_the_second_read_to_its_end() ->
         ("a: " + "[" * DEEPEST + "]" * DEEPEST, (1, 35, f"mappings and lists nest deeper than {DEEPEST} levels")),
     ],
 )
-def test_what_yaml_could_mean_otherwise_is_refused_at_its_place(text: str, expected: tuple[int, int, str]) -> None:
+def test_ambiguous_yaml_is_refused_at_its_place(text: str, expected: tuple[int, int, str]) -> None:
     assert expected in told(text)
 
 

@@ -1,4 +1,4 @@
-"""How a result through the gateway is judged by what came of the direct runs.
+"""Judgement of a result through the gateway by the results of the direct runs.
 
 A pair of one dialect must get what it got directly. A pair of two generations has two measures: what this agent gave
 to clients of its own generation, and what this client got from agents of its own; either will do.
@@ -24,11 +24,11 @@ from tests.conformance.running import Told
 from tests.conformance.software import CLIENTS, EVERY_AGENT, Software
 
 Direct = Mapping[str, Told]
-"""What came of the direct runs, by `name_of` the pair."""
+"""Results of the direct runs, by `name_of` the pair."""
 
 
 class Outcome(Enum):
-    """What is to be said of one operation of one pair."""
+    """The verdict on one operation of one pair."""
 
     OK = "ok"
     DIFFERS = "differs"
@@ -45,8 +45,8 @@ class Verdict:
     """One operation of one pair.
 
     Attributes:
-        got: What came through the gateway.
-        wanted: What came of it directly, the closest measure.
+        got: The result through the gateway.
+        wanted: The direct result, the closest measure.
         why: Why it is not possible.
     """
 
@@ -71,7 +71,7 @@ UNSUPPORTED = frozenset(
         "UnsupportedOperation",
         "MethodNotFound",
         "StreamingNotSupported",
-        # What SDKs show that do not show the error itself.
+        # Errors of SDKs that do not show the error itself.
         "HTTP 400",
         "HTTP 404",
         "HTTP 501",
@@ -108,7 +108,7 @@ def impossible(operation: str, agent: Software, offered: Tree) -> tuple[str, fro
 
 
 def judge(agent: Software, client: Software, told: Told, direct: Direct) -> list[Verdict]:
-    """What is to be said of each operation of a pair."""
+    """Return the verdict on each operation of a pair."""
     measured = replace(client, key=client.like or client.key)
     pair = _Pair(
         agent,
@@ -151,10 +151,10 @@ class _Pair:
     """One pair and what it is measured by.
 
     Attributes:
-        itself: What it came to directly; empty where it cannot.
-        of_agent: What the agent's other direct runs came to.
+        itself: Its direct results; empty if there are none.
+        of_agent: Results of the agent's other direct runs.
         of_kin: Those of them with the same SDK, over whichever binding.
-        of_client: What the client's came to.
+        of_client: Results of the client's.
         elsewhere: All direct runs, for what neither of the two ever comes to by itself.
     """
 
@@ -167,7 +167,7 @@ class _Pair:
     elsewhere: list[Told]
 
     def verdict(self, operation: str, got: Tree) -> Verdict:
-        """What is to be said of an operation."""
+        """Return the verdict on an operation."""
         if "absent" in got:
             return Verdict(operation, Outcome.ABSENT, got, why=got["absent"])
         itself = self.itself.get(operation)
@@ -222,7 +222,7 @@ def _refuses(operation: str) -> bool:
 
 
 def _measures(operation: str, runs: list[Told]) -> list[Tree]:
-    """What others came to; a failure is no measure, nor is an error of those who understand each other not at all."""
+    """Return the results of others, without failures and without errors of pairs that share no dialect."""
     if _refuses(operation):
         runs = [each for each in runs if "error" not in each.get("send_task", {})]
     found = [each[operation] for each in runs if operation in each]

@@ -34,16 +34,16 @@ DIRECT = HERE / "direct.json"
 REPORT = ROOT / "docs" / "compatibility.md"
 CARD_PATH = ".well-known/agent-card.json"
 OLD_PATH = ".well-known/agent.json"
-"""Where the card is of an agent of 0.2 and 0.1, which no SDK of 0.3 looks for by itself."""
+"""The card's path of agents of 0.2 and 0.1, which no SDK of 0.3 looks for by itself."""
 KEYED = "/keyed"
-"""Where the API key picks the agent."""
+"""The path at which the API key picks the agent."""
 HOOKS = {"allow": "https://localhost:9/a", "block_private_networks": False}
 """The webhook that the clients name; by default only public ones may be, and JavaScript's agents call it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is run."""
+    """The pairs and environments to run."""
 
     agents: tuple[Software, ...]
     clients: tuple[Software, ...]
@@ -52,7 +52,7 @@ class Wanted:
     alike: bool = False
 
     def ask(self, agent: Software, client: Software, url: str, **more: Any) -> Told:
-        """What a pair came to, in normal form."""
+        """Return the results of a pair, in normal form."""
         if self.operations:
             more["operations"] = self.operations
         told = ask(client, url, **more)
@@ -61,7 +61,7 @@ class Wanted:
         return in_normal_form(told)
 
     def kept(self, agent: Software, client: Software) -> Path:
-        """Where it is kept what the SDK of a pair said."""
+        """Return the file with the SDK's output for a pair."""
         assert self.raw is not None
         return self.raw / f"{slug(agent)}--{slug(client)}.json"
 
@@ -96,7 +96,7 @@ def run_through_gateway(wanted: Wanted, direct: Direct) -> dict[tuple[str, str],
 
 
 def judge_again(wanted: Wanted, direct: Direct) -> dict[tuple[str, str], list[Verdict]]:
-    """What was kept of a run, judged once more."""
+    """Return the verdicts on the kept results of a run."""
     return {
         (agent.key, client.key): judge(agent, client, in_normal_form(json.loads(kept.read_text())), direct)
         for agent in wanted.agents
@@ -153,7 +153,7 @@ def listened_in(place: Place, file: Path) -> Iterator[Place]:
 
 
 def entry(agent: Software, place: Place) -> dict[str, Any]:
-    """What the configuration says of an agent: found below its name, and by a key of its own."""
+    """Return the configuration of an agent that is found below its name, and by a key of its own."""
     found: dict[str, Any] = {
         "backend": place.url,
         "match": [{"path": f"/{slug(agent)}"}, {"path": KEYED, "key": slug(agent)}],
@@ -176,7 +176,7 @@ def key_entry(agent: Software) -> tuple[str, dict[str, str]]:
 
 
 def where(gateway: str, agent: Software, client: Software) -> dict[str, str]:
-    """Where a client finds an agent behind the gateway."""
+    """Return the URLs at which a client finds an agent behind the gateway."""
     if client.dialect == ("0.3", GRPC):
         # Calls of 0.3 over gRPC say neither a path nor a tenant.
         return {"url": f"{gateway}{KEYED}/", "key": key_of(agent)}
@@ -189,7 +189,7 @@ def slug(software: Software) -> str:
 
 
 def in_lines(direct: Direct) -> str:
-    """What came of the direct runs as JSON, an operation on each line."""
+    """Return the results of the direct runs as JSON, an operation on each line."""
     pairs = []
     for name, told in sorted(direct.items()):
         lines = [f"{json.dumps(operation)}: {in_line(result)}" for operation, result in told.items()]
@@ -203,7 +203,7 @@ def in_line(result: Tree) -> str:
 
 
 def worked(told: Told) -> str:
-    """How many operations gave something."""
+    """Return the number of operations that gave a result, as text."""
     return f"{sum('events' in each for each in told.values())} of {len(told)}"
 
 
@@ -213,7 +213,7 @@ def say(line: str) -> None:
 
 
 def chosen(names: str | None, all_of_them: tuple[Software, ...]) -> tuple[Software, ...]:
-    """Those that are asked for and are there; says why another is not."""
+    """Return the chosen software that is installed; say why another is not."""
     wanted = names.split(",") if names else [each.key for each in all_of_them]
     unknown = set(wanted) - {each.key for each in all_of_them}
     assert not unknown, f"there is no {unknown}"
@@ -246,7 +246,7 @@ def main() -> int:
     if asked.what == "direct":
         told = run_directly(wanted)
         if whole:
-            # What cannot be run here stays as it was.
+            # Results that cannot be measured here stay as they were.
             kept = json.loads(DIRECT.read_text()) if DIRECT.exists() else {}
             DIRECT.write_text(in_lines(kept | told))
         return 0

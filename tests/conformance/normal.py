@@ -1,4 +1,4 @@
-"""What a client was told, in words of no generation: no ids, no times, no addresses, so that runs can be compared.
+"""A client's results without ids, times and addresses and in words of no generation, so that runs can be compared.
 
 A driver (see `clients/driving.py`) gives items as its SDK spells them. `normal` makes one result of an operation:
 
@@ -81,7 +81,7 @@ def _error(failed: Tree) -> str:
 
 
 def _ending(items: list[Tree]) -> str:
-    """What is wrong with how a stream of 0.3 or 0.1 ended."""
+    """Return the fault in the end of a stream of 0.3 or 0.1."""
     if not items:
         return ""
     last = items[-1]
@@ -225,7 +225,7 @@ STATUSES_0_3 = {
     "HTTP 501": {"PushNotificationNotSupported", "UnsupportedOperation"},
     "HTTP 502": {"InvalidAgentResponse"},
 }
-"""What a status of 0.3 over HTTP+JSON means; a2a-sdk 0.3 shows its user no more."""
+"""The error for each status of 0.3 over HTTP+JSON; a2a-sdk 0.3 shows its user no more."""
 
 STATUSES_GRPC = {
     "gRPC INVALID_ARGUMENT": {"Parse", "InvalidRequest", "InvalidParams", "ContentTypeNotSupported"},
@@ -244,7 +244,7 @@ STATUSES_GRPC = {
     },
     "gRPC INTERNAL": {"Parse", "Internal", "InvalidAgentResponse"},
 }
-"""What a status of gRPC may mean in 0.3, where the SDKs of JavaScript say no more; in 1.0 there are always details."""
+"""Errors that a status of gRPC may mean in 0.3, where the SDKs of JavaScript give no details; 1.0 always has them."""
 
 
 def reduced(operation: str, result: Tree, version: str) -> Tree:
@@ -258,14 +258,14 @@ def reduced(operation: str, result: Tree, version: str) -> Tree:
 
 
 _TWINS = ({"InvalidTaskState", "UnsupportedOperation"}, {"InvalidTaskState", "HTTP 501"})
-"""What 0.1 has another error for: a message to a task that is over."""
+"""Pairs of errors that count as equal: 0.1 has another error for a message to a task that is over."""
 
 
 def meanings(error: str, version: str) -> set[str]:
     """An error, and those that a status of gRPC may stand for.
 
     Args:
-        version: What the client speaks.
+        version: The client's version.
     """
     return {error} | (STATUSES_GRPC.get(error, set()) if version != "1.0" else set())
 
@@ -274,7 +274,7 @@ def same_error(got: str, wanted: str, version: str) -> bool:
     """Whether an error is another one, or the status that stands for it.
 
     Args:
-        version: What the client speaks.
+        version: The client's version.
     """
     if wanted in STATUSES_0_3.get(got, ()) or got in STATUSES_0_3.get(wanted, ()):
         return True

@@ -24,12 +24,12 @@ ENVIRON = {**os.environ, "PYTHONPATH": str(ROOT)}
 """For the doubles of this project, which are run from its own tree."""
 
 Told = dict[str, Tree]
-"""What a client was told, by operation."""
+"""The results of a client, by operation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a sample agent is.
+    """The addresses of a sample agent.
 
     Attributes:
         url: Where its card is, and where it is called but over gRPC.

@@ -1,4 +1,4 @@
-"""Which software the matrix is made of: agents, clients, and the environment of each.
+"""The software of the matrix: agents, clients, and the environment of each.
 
 An agent is started for one binding, so that a client of the other one is answered by the gateway's own doing. A pair
 is run directly where both speak the same dialect; `direct.json` holds what came of it.
@@ -27,7 +27,7 @@ GRPC = "GRPC"
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Where a piece of software is installed.
+    """The place where a piece of software is installed.
 
     Attributes:
         name: Folder below `.venv-conformance`, `node`, or LEGACY; empty for the one that runs the matrix.
@@ -56,7 +56,7 @@ class Environment:
         return "" if self.python.exists() else f"the environment {self.name} could not be made"
 
     def command(self, folder: str, script: str, *arguments: str) -> list[str]:
-        """How a script of it is run."""
+        """Return the command that runs one of its scripts."""
         if self.name == "node":
             return ["node", "--no-warnings", str(JAVASCRIPT / script), *arguments]
         return [str(self.python), "-W", "ignore", str(HERE / folder / script), *arguments]
@@ -76,11 +76,11 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a piece of software, so that it does not do even with its own generation.
+    """A defect in a piece of software that breaks it even with its own generation.
 
     Attributes:
-        why: What it does.
-        errors: What comes of that.
+        why: The defect.
+        errors: Its consequences.
     """
 
     why: str
@@ -95,7 +95,7 @@ class Software:
         key: Its name in the results.
         version: The protocol version that it speaks; 0.2 is 0.3 on the wire.
         script: Which of the folder `agents` or `clients`, or of `javascript`.
-        fault: What is wrong with it; what comes of an agent with one is no measure for others.
+        fault: Its defect; results of an agent with one are no measure for others.
         like: The client that hears directly what this one is to hear, which no agent understands without a gateway.
     """
 
@@ -155,7 +155,7 @@ AGENTS = (
     Software("fasta2a-0.2", FASTA2A_0_2, "0.1", JSONRPC, "fasta2a_0_2.py", FILES_AS_DATA),
     Software("0.1 double", DOUBLES, "0.1", JSONRPC, "ancient.py"),
 )
-"""Those over HTTP."""
+"""Clients and agents over HTTP."""
 
 GRPC_AGENTS = (
     Software("py-1.3 grpc", SDK_1_3, "1.0", GRPC, "a2a_sdk_1_3.py"),

@@ -1,4 +1,4 @@
-"""What is called a difference, and what is not."""
+"""Results that count as a difference, and results that do not."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def outcome(of: Software, by: Software, operation: str, got: Tree, measure: dict
     return verdict.outcome
 
 
-def test_what_either_generation_gets_directly_is_right() -> None:
+def test_results_of_either_generation_are_right() -> None:
     assert outcome(OLD, NEW_CLIENT, "send_task", GOOD, direct({"send_task": GOOD})) is Outcome.OK
 
 
@@ -47,17 +47,17 @@ def test_anything_else_differs(got: Tree) -> None:
     assert outcome(OLD, NEW_CLIENT, "send_task", got, direct({"send_task": GOOD})) is Outcome.DIFFERS
 
 
-def test_a_pair_of_one_dialect_gets_what_it_gets_directly_and_nothing_better() -> None:
+def test_a_pair_of_one_dialect_gets_its_direct_result() -> None:
     assert outcome(NEW, NEW_CLIENT, "send_task", BAD, direct({"send_task": BAD})) is Outcome.OK
     assert outcome(NEW, NEW_CLIENT, "send_task", GOOD, direct({"send_task": BAD})) is Outcome.DIFFERS
 
 
-def test_what_fails_directly_is_not_held_against_the_gateway() -> None:
+def test_failures_of_direct_runs_do_not_count() -> None:
     fails = direct({"send_task": {"error": "the SDK's own TypeError"}})
     assert outcome(OLD, NEW_CLIENT, "send_task", {"error": "Internal"}, fails) is Outcome.FAILS_DIRECTLY
 
 
-def test_what_the_agents_generation_lacks_is_refused_by_the_right_error() -> None:
+def test_operations_that_the_agents_generation_lacks_get_the_right_error() -> None:
     measure = direct({})
     measure[name_of(NEW, NEW_CLIENT)]["list_tasks"] = GOOD
     assert outcome(OLD, NEW_CLIENT, "list_tasks", {"error": "UnsupportedOperation"}, measure) is Outcome.IMPOSSIBLE
@@ -90,7 +90,7 @@ def test_a_difference_is_told_by_its_first_place() -> None:
     assert difference({"error": "Internal"}, GOOD) == ("Internal", "an answer")
 
 
-def test_the_report_tells_what_differs_and_for_whom() -> None:
+def test_the_report_tells_each_difference_and_its_pair() -> None:
     told: Told = {"card": CARD, "send_task": BAD}
     page = report({(OLD.key, NEW_CLIENT.key): judge(OLD, NEW_CLIENT, told, direct({"send_task": GOOD}))})
     assert "| send_task | events[0].task.state: failed | completed | py-0.3 rpc < py-1.3 rpc |" in page

@@ -72,7 +72,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def told(request: pytest.FixtureRequest, gateway: str) -> Iterator[Callable[[Software, Software], Told]]:
-    """What a client was told by an agent; asked ahead, by one process for all agents of a generation.
+    """Return a function that gives a client's results with an agent; one process asks all agents of a generation ahead.
 
     Agents of two kinds are asked at a time, and none by two clients.
     """
@@ -115,7 +115,7 @@ def test_a_client_of_another_dialect_is_told_what_those_of_the_agents_own_are(
     ] == []
 
 
-def test_what_came_of_the_direct_runs_names_no_address_and_no_task(tmp_path: Path) -> None:
+def test_results_of_direct_runs_name_no_address_and_no_task(tmp_path: Path) -> None:
     text = DIRECT.read_text()
     assert "127.0.0.1" not in text
     assert "timestamp" not in text

@@ -142,7 +142,7 @@ async def test_flaky_fails_every_third_time_in_two_ways(url: str, binding: str) 
     assert seen == [good, good, "TASK_STATE_FAILED", good, good, "error"]
 
 
-async def test_what_the_agents_lack_is_refused_as_the_protocol_says(url: str, binding: str) -> None:
+async def test_unsupported_operations_get_the_protocols_errors(url: str, binding: str) -> None:
     async with client_of(f"{url}/travel", binding) as client:
         with pytest.raises(TaskNotFoundError):
             await client.get_task(GetTaskRequest(id="nothing"))

@@ -99,7 +99,7 @@ def commands(stage: Stage) -> list[list[str]]:
 
 
 async def listed(words: list[str]) -> Any:
-    """What the curl of a command is answered."""
+    """Return the answer to the curl of a command."""
     headers = dict(words[at + 1].split(": ", 1) for at, word in enumerate(words) if word == "-H")
     async with httpx.AsyncClient(trust_env=False, headers=headers) as client:
         return (await client.get(words[2])).json()

@@ -125,7 +125,7 @@ async def test_the_card_names_the_command_that_started_it(host: ProcessHost) -> 
         ("ListTasks", ["by position"], -32602, "INVALID_PARAMS"),
     ],
 )
-async def test_what_cannot_be_done_is_an_error_by_its_code_and_its_reason(
+async def test_unsupported_calls_get_their_code_and_reason(
     host: ProcessHost, method: str, params: Any, code: int, reason: str
 ) -> None:
     error = (await host.ask(method, params))["error"]
@@ -140,7 +140,7 @@ async def test_a_task_that_is_over_takes_nothing_any_more(host: ProcessHost) -> 
     assert codes == [-32004, -32002, -32004]
 
 
-async def test_what_is_no_request_is_refused_and_the_next_one_answered(host: ProcessHost) -> None:
+async def test_a_malformed_request_is_refused_and_the_next_one_answered(host: ProcessHost) -> None:
     nobody, before = host.expect(None), len(host.answers)
     for content, code in ((b"{", -32700), (b"[]", -32600), (b'{"id":1}', -32600)):
         await host.write(frame(content))
@@ -178,7 +178,7 @@ def test_a_broken_frame_ends_it_with_a_word(broken: bytes) -> None:
     assert b"Traceback" not in done.stderr
 
 
-def test_it_can_be_copied_for_it_needs_nothing_but_python() -> None:
+def test_the_agent_needs_nothing_but_python() -> None:
     tree = ast.parse(FILE.read_text())
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}

@@ -18,7 +18,7 @@ DOCKER = shutil.which("docker")
 KEY = "c775e7b757ede630cd0aa1113bd102661ab38829ca52a6422ab782862f268646"
 
 
-def test_what_is_mounted_is_there_and_images_have_a_version() -> None:
+def test_mounted_files_exist_and_images_have_a_version() -> None:
     for name, service in SERVICES.items():
         for volume in service.get("volumes", ()):
             source = volume.split(":")[0]

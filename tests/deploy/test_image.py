@@ -9,13 +9,13 @@ ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 
-def test_its_label_has_the_version() -> None:
+def test_the_label_of_the_image_has_the_version() -> None:
     assert f"ARG VERSION={__version__} " in DOCKERFILE
     for label in ("title", "description", "licenses", "version", "revision"):
         assert f"org.opencontainers.image.{label}=" in DOCKERFILE
 
 
-def test_what_is_copied_is_not_ignored_and_is_installed_by_hash() -> None:
+def test_copied_files_are_not_ignored_and_installs_check_hashes() -> None:
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     copied = set(" ".join(re.findall(r"^COPY (?!--from)(.*) \S+$", DOCKERFILE, re.MULTILINE)).split())
     assert copied == allowed
@@ -27,5 +27,5 @@ def test_what_is_copied_is_not_ignored_and_is_installed_by_hash() -> None:
     )
 
 
-def test_its_probe_reads_no_file() -> None:
+def test_the_probe_of_the_image_reads_no_file() -> None:
     assert 'CMD ["a2a-gateway", "health"]' in DOCKERFILE

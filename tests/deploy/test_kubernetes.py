@@ -75,7 +75,7 @@ def kustomized() -> list[Manifest]:
 
 
 def problems(folder: Path, text: str) -> tuple[object, ...]:
-    """What `check` finds in the file of a pod, whose secrets are in a folder here."""
+    """Return the problems that `check` finds in the file of a pod, whose secrets are in a folder here."""
     for name, secret in (("a2a-gateway-admin/token", "x" * 32), ("a2a-gateway-state/url", "redis://redis:6379/0")):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(secret)

@@ -25,7 +25,7 @@ def test_systemd_understands_all_of_it(tmp_path: Path) -> None:
     assert (about, done.returncode) == ([], 0)
 
 
-def test_it_waits_until_the_gateway_is_ready_and_can_have_it_read_again() -> None:
+def test_the_unit_waits_for_readiness_and_can_reload() -> None:
     lines = UNIT.read_text().splitlines()
     # `notify-reload` is a word of systemd 253; older ones pass over it, and know neither.
     assert "Type=notify" in lines
@@ -46,7 +46,7 @@ def test_a_reload_checks_the_file_first_and_a_credential_is_where_the_unit_says(
 
 
 @pytest.mark.skipif(ANALYZE is None, reason="there is no systemd here that could say so")
-def test_it_is_confined() -> None:
+def test_the_unit_is_confined() -> None:
     assert ANALYZE is not None
     command = [ANALYZE, "security", "--offline=true", "--threshold=30", str(UNIT)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

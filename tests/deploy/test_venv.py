@@ -63,7 +63,7 @@ class Shell:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            # Whoever runs the tests in the background of a shell has it ignored, and a shell never hears it then.
+            # A shell in the background ignores the signal, and its children would, too.
             preexec_fn=heed_interrupts,  # noqa: PLW1509 - there are no threads here
         )
 
@@ -98,7 +98,7 @@ def test_another_lock_file_makes_another_environment(shell: Shell) -> None:
     assert shell.left == {".venv-run"}
 
 
-def test_an_install_that_fails_leaves_what_was_there(shell: Shell) -> None:
+def test_a_failed_install_keeps_the_former_environment(shell: Shell) -> None:
     shell.python("3.12.1", install="echo no network >&2; exit 1")
     assert "no network" in shell.run(1)
     assert shell.left == set()
@@ -113,7 +113,7 @@ def test_an_install_that_fails_leaves_what_was_there(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_one_that_is_stopped_half_way_leaves_no_half_environment(shell: Shell, ending: signal.Signals) -> None:
+def test_an_interrupted_install_leaves_no_partial_environment(shell: Shell, ending: signal.Signals) -> None:
     arrived = shell.folder / "arrived"
     os.mkfifo(arrived)
     shell.python("3.12.1", install=f'echo here >"{arrived}"; exec sleep 60')
@@ -129,7 +129,7 @@ def test_one_that_is_stopped_half_way_leaves_no_half_environment(shell: Shell, e
     assert shell.left == {".venv-run"}
 
 
-def test_what_it_has_not_made_is_left_alone(shell: Shell) -> None:
+def test_foreign_environments_are_left_alone(shell: Shell) -> None:
     shell.environment.mkdir(parents=True)
     (shell.environment / "pyvenv.cfg").write_text("mine\n")
     assert "move it away" in shell.run(1)

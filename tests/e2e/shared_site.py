@@ -26,11 +26,11 @@ from tests.identity.issuance import sha256
 from tests.support.mark import shows_mark
 
 ACME, GLOBEX = api_key(ACME_KEY), api_key(GLOBEX_KEY)
-"""What each tenant shows."""
+"""The header that each tenant sends."""
 
 
 def tenancy() -> dict[str, Any]:
-    """What the file says of two tenants that may call every agent, and of webhooks."""
+    """Return the configuration of two tenants that may call every agent, and of webhooks."""
     keys = {"acme-key": (ACME_KEY, "acme"), "globex-key": (GLOBEX_KEY, "globex")}
     written = {name: {"sha256": sha256(key.encode()), "tenant": tenant} for name, (key, tenant) in keys.items()}
     return {
@@ -42,7 +42,7 @@ def tenancy() -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """What a client speaks."""
+    """The dialect of a client."""
 
     version: str
     binding: str
@@ -171,7 +171,7 @@ def new_id() -> str:
 
 
 async def calls(party: Party, agent: Agent) -> int:
-    """How many calls an agent has received up to now, which a new one of the caller's tells."""
+    """Return how many calls an agent has received up to now, learnt from a new call of the caller's."""
     word = f"mark {uuid.uuid4()}"
     await party.send(word)
     return agent.seen(word)

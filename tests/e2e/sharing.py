@@ -45,13 +45,13 @@ async def workers(file: Mapping[str, Any], folder: Path, count: int = COUNT) -> 
 
 
 def pids(process: GatewayProcess) -> list[int]:
-    """Those of the workers."""
+    """Return the pids of the workers."""
     return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
 
 
 @contextmanager
 def only(process: GatewayProcess, pid: int) -> Iterator[None]:
-    """Whoever connects meanwhile is served by this worker: all others stand still."""
+    """Let only this worker accept connections in the block: all others are stopped."""
     others = [each for each in pids(process) if each != pid]
     for other in others:
         os.kill(other, signal.SIGSTOP)

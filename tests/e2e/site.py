@@ -10,7 +10,7 @@ GLOBEX_KEY = "a2a_the-key-of-globex"
 HOOK = "https://localhost:9/hook"
 """A webhook that nobody calls."""
 HOOKS = {"allow": HOOK, "block_private_networks": False}
-"""What `push` has to say for it: without, webhooks are public, and that a name is public only the Internet knows."""
+"""Settings of `push` for local webhooks: by default they are public, and only the Internet resolves public names."""
 
 
 def token(**changes: Any) -> str:

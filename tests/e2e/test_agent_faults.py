@@ -1,4 +1,4 @@
-"""What a gateway process makes of agents that refuse, leave, hang, die, drip or lie, and of clients that leave them.
+"""Agents that refuse, leave, hang, die, drip or lie at a gateway process, and clients that leave them.
 
 R1 to R8 and R11, each with its figure. Every way to go wrong is in `tests/wire/test_hostile_agents.py`; here it is the
 process that is looked at.
@@ -169,7 +169,7 @@ async def test_r3_an_agent_that_hangs_in_its_head_is_given_up_in_time(tmp_path: 
     assert max(late) < SLOW
 
 
-async def test_r4_an_agent_that_hangs_or_dies_in_a_body_is_told_whatever_had_come_of_it(tmp_path: Path) -> None:
+async def test_r4_an_agent_that_hangs_or_dies_in_a_body_is_reported_at_any_point(tmp_path: Path) -> None:
     half = head(b"content-length: 100") + b"{"
     long = head(b"transfer-encoding: chunked") + chunk(b'{"id":1,"result":"' + b"x" * (1 << 21))
     async with fronting(tmp_path, {"timeouts": {"total": "500ms"}}) as (caller, backend):

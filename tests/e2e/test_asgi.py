@@ -122,7 +122,7 @@ async def test_two_gateways_in_one_process_know_nothing_of_each_other(tmp_path: 
 
 
 @pytest.mark.parametrize(("framework", "public_url"), cells(("starlette", "fastapi"), ("", "http://gw.test/agents")))
-async def test_it_is_mounted_at_a_path(tmp_path: Path, framework: str, public_url: str) -> None:
+async def test_the_application_is_mounted_at_a_path(tmp_path: Path, framework: str, public_url: str) -> None:
     async with ScriptedBackend(answers(whole(RESULT))) as backend:
         named = {"public_url": public_url} if public_url else {}
         app = create_app(written(backend.url, tmp_path, **named), access_stream=BytesIO())

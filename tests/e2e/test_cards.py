@@ -1,4 +1,4 @@
-"""What the official client finds on a card behind the gateway: how to show its credential."""
+"""Cards behind the gateway, read by the official client: they tell how to show a credential."""
 
 import pytest
 from a2a.client import AuthInterceptor, ClientCallContext, ClientConfig, CredentialService, create_client

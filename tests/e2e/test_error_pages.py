@@ -123,7 +123,7 @@ agents: {{ echo: {backend.url} }}
                 assert answer.status == 0 or answer.status >= 400 or answer.json.get("error"), what
                 refuse_inside(answer, str(backend.port), sys.executable)
                 if answer.header("content-type") == "application/json":
-                    # What is JSON says under which id the log has the rest.
+                    # JSON answers name the id under which the log has the rest.
                     assert answer.id in answer.body.decode(), what
 
 

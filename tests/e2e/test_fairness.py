@@ -36,7 +36,7 @@ def calm(run: Callable[[Bench], Row], found: Bench) -> Row:
     pytest.fail(f"{typical(row.beside):.3f} s in place of {typical(row.alone):.3f} s")
 
 
-def test_who_calls_agents_that_hang_costs_another_tenant_nothing(found: Bench) -> None:
+def test_a_tenant_with_hanging_agents_costs_another_tenant_nothing(found: Bench) -> None:
     [own] = calm(scenario.hung, found).others
     assert own.under_way > HANGING / 2
     [shared] = calm(scenario.stuck, found).others
@@ -44,9 +44,9 @@ def test_who_calls_agents_that_hang_costs_another_tenant_nothing(found: Bench) -
     assert shared.told.keys() <= {"concurrency_limited"}
 
 
-def test_who_asks_for_ten_times_its_limit_gets_that_and_costs_another_tenant_nothing(found: Bench) -> None:
+def test_a_tenant_at_ten_times_its_limit_costs_another_tenant_nothing(found: Bench) -> None:
     [outcome] = calm(scenario.eager, found).others
-    # What the bucket gives in that time, however late this process was, and what it holds at most.
+    # The tokens of that time, however late this process was, and of a full bucket.
     assert 0 < outcome.count(ANSWERED) <= RATE * (SHORT.seconds + 1.0) + RATE
     assert outcome.count("rate_limited") > outcome.count(ANSWERED)
     assert outcome.told.keys() == {ANSWERED, "rate_limited"}

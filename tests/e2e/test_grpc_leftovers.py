@@ -14,7 +14,7 @@ from gateway.a2a.operation import Operation
 from tests.support.assembly import until
 from tests.support.grpc_agent import Asked
 from tests.support.grpc_events import status
-from tests.support.grpc_gateway import dialled, standing
+from tests.support.grpc_gateway import dialled, grpc_fronted
 
 pytestmark = pytest.mark.anyio
 
@@ -44,14 +44,14 @@ class Agent:
 
 
 def tasks() -> set[asyncio.Task[Any]]:
-    """Those that run code of the gateway, but for the wait for the next call, which the server of the agent has too."""
+    """Return the tasks that run the gateway's code, without the wait for the next call, which the agent also has."""
     folder = str(Path(app.__file__).parent)
     running = {task: getattr(task.get_coro(), "cr_code", None) for task in asyncio.all_tasks()}
     return {task for task, code in running.items() if folder in str(code) and "_request_call" not in str(code)}
 
 
 def objects() -> Counter[str]:
-    """How many objects of each class of the gateway there are, without series of metrics."""
+    """Return the number of objects of each class of the gateway, without series of metrics."""
     gc.collect()
     names = (f"{type(each).__module__}.{type(each).__qualname__}" for each in gc.get_objects())
     return Counter(name for name in names if name.startswith("gateway.") and name != SERIES)
@@ -59,10 +59,10 @@ def objects() -> Counter[str]:
 
 async def test_however_streams_end_no_task_and_no_object_is_left() -> None:
     agent = Agent()
-    async with standing(agent, backend='a2a_version: "1.0"', before="defaults: { isolation: none }") as site:
+    async with grpc_fronted(agent, backend='a2a_version: "1.0"', before="defaults: { isolation: none }") as site:
 
         async def come_and_go(count: int) -> Counter[str]:
-            """What was there at the height."""
+            """Return the objects that existed while all clients were connected."""
             async with dialled(site.gateway) as client:
 
                 async def begun() -> list[Any]:

@@ -53,7 +53,7 @@ def urls(value: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("place", PLACES)
-async def test_wherever_an_interface_points_clients_see_the_gateway_and_calls_go_to_the_agent(place: str) -> None:
+async def test_clients_see_the_gateway_and_calls_go_to_the_agent_for_every_interface(place: str) -> None:
     url, secret = PLACES[place]
     said = f"Also at {url} and, in other letters, {url.upper()}."
     skills = [{"id": url, "name": url, "description": said, "tags": [url], "examples": [f"curl {url}"]}]
@@ -73,7 +73,7 @@ async def test_wherever_an_interface_points_clients_see_the_gateway_and_calls_go
         assert b"evil" not in call.target
 
 
-async def test_what_a_card_says_of_tenants_schemes_and_signatures_is_not_repeated() -> None:
+async def test_tenants_schemes_and_signatures_of_a_card_are_not_repeated() -> None:
     schemes = {
         EVIL: {
             "type": "oauth2",
@@ -159,14 +159,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-async def test_what_is_no_card_is_told_as_a_fault_without_a_word_of_it(what: str) -> None:
+async def test_a_malformed_card_is_a_fault_that_repeats_nothing(what: str) -> None:
     async with fronted(answers(whole(RESULT)), card=REFUSED[what]) as (gateway, backend):
         for name in (WELL_KNOWN, OLD):
             shown = await gateway.get(name)
             assert shown.status == 502
             assert EVIL.encode() not in shown.body
             assert str(backend.port).encode() not in shown.body
-            # What is no card at all is none; what is one, but offers no way to call its agent, is told apart.
+            # A malformed card is told apart from one without an interface.
             assert shown.reasons[-1] == ("UPSTREAM_PROTOCOL" if what == "wrong types within" else "UPSTREAM_CONNECT")
         # Discovery is one thing, calls are another: those go on.
         assert (await gateway.post("/echo")).json["result"]

@@ -45,7 +45,7 @@ def asking(backend: ScriptedBackend, issuers: dict[str, Any], **verification: st
 
 
 async def test_r15_an_issuer_that_is_down_at_the_start_takes_nobody_elses_service(tmp_path: Path) -> None:
-    # Whoever connects is refused until it listens.
+    # Connections are refused until it listens.
     down = socket.socket()
     down.bind(("127.0.0.1", 0))
     theirs_url = f"http://127.0.0.1:{down.getsockname()[1]}{KEYS}"
@@ -130,7 +130,7 @@ async def test_r16_an_issuer_that_fails_later_costs_nobody_anything(tmp_path: Pa
         + ", ".join(f"{ms(took)} {name}" for name, took in told.items()),
         holds=max(told.values()) < well + 0.05,
     )
-    # Whoever waited for keys would have waited for two seconds.
+    # A call that waited for keys would have waited for two seconds.
     assert max(told.values()) < 2
 
 
@@ -165,7 +165,7 @@ import pathlib, time
 _own, _file = time.time, pathlib.Path(__file__).with_name("step")
 time.time = lambda: _own() + float(_file.read_text())
 """
-"""What Python runs first: the wall clock is ahead by what a file says."""
+"""A script that Python runs first: it sets the wall clock ahead by the seconds in a file."""
 EVENT = chunk(
     b'data: {"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t1","status":{"state":"TASK_STATE_WORKING"}}}}\n\n'
 )

@@ -1,4 +1,4 @@
-"""What the SDKs of JavaScript read of the cards that the gateway serves, on the wire.
+"""Served cards as the SDKs of JavaScript read them, on the wire.
 
 They come from `tests/javascript`, where `tests/check` installs them if there is a node; without, these tests are
 skipped.
@@ -47,7 +47,7 @@ GENERATIONS = [
 
 
 async def read(sdk: str, url: str, binding: str, version: str) -> Any:
-    """What the SDK reads: the public card, and the extended one over a binding."""
+    """Return the cards that the SDK reads: the public one, and the extended one over a binding."""
     headers = {"X-API-Key": secret("acme").decode()}
     asked = {"sdk": sdk, "url": url, "binding": binding, "legacy": version == "0.3", "headers": headers}
     process = await asyncio.create_subprocess_exec(

@@ -59,7 +59,7 @@ async def test_a_second_signal_waits_for_nobody(agent: Agent, tmp_path: Path) ->
         assert await ended(process) == 0
     assert "stopped" in process.log_text
     assert "Traceback" not in process.log_text
-    # What was written before the end is there after it.
+    # Records written before the end are there after it.
     assert [line["operation"] for line in process.access_lines] == ["SendMessage"]
 
 

@@ -1,4 +1,4 @@
-"""What both logs tell operators, and what they never hold (safety H12)."""
+"""The contents of both logs for operators, and the values that they never hold (safety H12)."""
 
 import logging
 
@@ -9,7 +9,7 @@ from tests.support.scripted import ScriptedBackend, answers, whole
 
 
 @pytest.mark.anyio
-async def test_who_was_refused_is_told_with_whom_it_meant_to_operators_alone() -> None:
+async def test_refusals_are_told_with_their_agent_to_operators_alone() -> None:
     async with ScriptedBackend(agent(answers(whole(RESULT)))) as backend:
         text = f"""\
 {keys(acme="acme", globex="globex")}

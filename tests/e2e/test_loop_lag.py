@@ -31,7 +31,7 @@ def heavy(size: int = 400_000, members: int = 9_000) -> bytes:
     return json.dumps(call).encode()
 
 
-async def test_r26_the_event_loop_turns_whatever_is_sent(tmp_path: Path) -> None:
+async def test_r26_no_input_blocks_the_event_loop(tmp_path: Path) -> None:
     tokens = [shown(good(time.time(), jti=str(number))) for number in range(301)]
     async with provider() as served, ScriptedBackend(agent(answers(whole(RESULT)))) as backend:
         served.publish(*published())

@@ -1,4 +1,4 @@
-"""Whatever clients and agents send, no metric gets a series that the file and the closed sets did not foresee (H13)."""
+"""No client or agent can add a series of metrics that the file and the closed sets did not foresee (H13)."""
 
 import itertools
 import json
@@ -61,7 +61,7 @@ class Chaos:
 
 
 def raving(chaos: Chaos) -> bytes:
-    """What an agent says that makes up states, events and codes."""
+    """Return an agent's answer with made-up states, events and codes."""
     task = {"id": chaos.word(), "contextId": chaos.word(), "status": {"state": chaos.word()}, "kind": chaos.word()}
     return json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"task": task, chaos.word(): 1}}).encode()
 
@@ -147,7 +147,7 @@ agents:
             found = []
             for seed in (1, 2, 3):
                 chaos = Chaos(seed)
-                # Whatever an agent makes up for a status, every class of it comes in each round.
+                # Every class of made-up statuses comes in each round.
                 statuses = itertools.cycle(STATUSES)
                 await rave(gateway, chaos)
                 await gateway.rested()

@@ -102,7 +102,7 @@ async def test_the_official_client_calls_with_its_certificate(tmp_path: Path, bi
         assert {(ACME, "mtls", spoken), (GLOBEX, "mtls", spoken), *strangers} <= seen
 
 
-async def test_a_channel_whose_certificate_nobody_vouches_for_comes_to_nothing(tmp_path: Path) -> None:
+async def test_a_channel_with_an_untrusted_certificate_cannot_connect(tmp_path: Path) -> None:
     party = Party(tmp_path)
     async with site(tmp_path, party.settings) as here:
         shown = Authority("other").issue(ACME)

@@ -24,7 +24,7 @@ pytestmark = [
 
 
 def snippets() -> Mapping[str, str]:
-    """What the page has instead of lines of the file."""
+    """Return the page's values in place of lines of the file."""
     page = (ROOT / "docs/proxies.md").read_text()
     section = page[page.index("## A prefix in nginx") :]
     mapped, location = re.findall(r"```nginx\n(.*?)```", section, re.DOTALL)[:2]
@@ -79,7 +79,7 @@ async def test_the_prefix_is_cut_and_nothing_else_is_changed(tmp_path: Path) -> 
                     assert await status_of(front, b"/a2a" + target) == 204
                     assert targets == [target]
                     targets.clear()
-                # What is below the prefix only once it is decoded, or no longer is then.
+                # Paths that are below the prefix only after decoding, or only before.
                 for target in (
                     b"/%61%32a/echo",
                     b"/x/../a2a/echo",

@@ -28,7 +28,7 @@ every_program_and_binding = pytest.mark.parametrize(
 PATIENCE = 30.0
 """Seconds after which what is waited for will not happen any more."""
 BODY_LIMIT = 10 * 1024 * 1024
-"""What nginx.conf says, and `gateway.body_limit` by default."""
+"""The limit in nginx.conf, and `gateway.body_limit` by default."""
 ELSEWHERE = "127.0.0.2"
 """Another address of this machine, which no proxy has."""
 
@@ -61,7 +61,7 @@ async def standing(program: str, folder: Path) -> AsyncIterator[Standing]:
 
 
 def gateway(ports: Ports) -> dict[str, object]:
-    """What the files ask of the gateway."""
+    """Return the configuration that the files need of the gateway."""
     return {
         "public_url": f"https://127.0.0.1:{ports.public}",
         "public_grpc": f"127.0.0.1:{ports.public}",
@@ -147,7 +147,7 @@ async def left(here: Standing, calling: "asyncio.Future[object]", begun: asyncio
 
 
 @every_program
-async def test_the_agent_is_told_of_the_client_and_not_of_what_it_says_of_itself(program: str, tmp_path: Path) -> None:
+async def test_the_agent_gets_the_clients_address_and_not_the_clients_claims(program: str, tmp_path: Path) -> None:
     told = {"x-forwarded-for": "203.0.113.9", "forwarded": "for=203.0.113.9", "a2a-version": "1.0"}
     body = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}}
     async with standing(program, tmp_path) as here, opened(here.front, ELSEWHERE, **told) as http:
@@ -180,7 +180,7 @@ async def status_of(front: Front, length: str, body: bytes) -> bytes:
 
 
 @every_program
-async def test_what_is_beyond_the_limit_is_refused(program: str, tmp_path: Path) -> None:
+async def test_bodies_beyond_the_limit_are_refused(program: str, tmp_path: Path) -> None:
     async with standing(program, tmp_path) as here, calling(here, "GRPC") as (_, unary, _):
         # Of the chunks all but the end, which nobody waits for.
         chunks = b"%x\r\n%b\r\n1\r\n.\r\n" % (BODY_LIMIT, bytes(BODY_LIMIT))

@@ -41,7 +41,7 @@ def configuration(agent: ScriptedBackend, receiver: ScriptedBackend, folder: Pat
 
 
 async def notify(http: httpx.AsyncClient, config: dict[str, Any], state: str) -> int:
-    """What an agent does with a configuration."""
+    """Post a notification for a configuration, as an agent does; return the status."""
     update = {"statusUpdate": {"taskId": "task-1", "contextId": "context-1", "status": {"state": state}}}
     headers = {"X-A2A-Notification-Token": config["token"]}
     return (await http.post(config["url"], json=update, headers=headers)).status_code

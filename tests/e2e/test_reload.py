@@ -205,7 +205,7 @@ async def reload_under_load(
                 }
 
 
-async def test_reloads_under_load_cost_nobody_a_call_or_a_stream(tmp_path: Path) -> None:
+async def test_reloads_under_load_cost_no_call_and_no_stream(tmp_path: Path) -> None:
     figures = await reload_under_load(tmp_path, calls=300, streams=20, turns=6, agents=20)
     assert figures["calls"] >= 300
 
@@ -247,7 +247,7 @@ class Beats:
 
     @property
     def waited(self) -> float:
-        """What of the time the loop's own thread waited for a processor; from 0 to 1."""
+        """Return the share of time that the loop's own thread waited for a processor; from 0 to 1."""
         return (self._waits_so_far() - self._waited) / (time.monotonic() - self._began)
 
     def _waits_so_far(self) -> float:
@@ -299,7 +299,7 @@ async def test_the_process_itself_keeps_nobody_waiting_while_it_reads_a_thousand
                     report = await reloader.reload(Trigger.ADMIN)
                     assert report.result is (ReloadResult.APPLIED if turn % 2 else ReloadResult.REFUSED)
                     swaps.append(report.swap)
-                    # What the test itself remembers.
+                    # Kept by the test itself.
                     site.running.lines.clear()
                     one.requests.clear()
                 beats.stop()

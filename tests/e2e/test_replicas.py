@@ -33,7 +33,7 @@ SCRIPT = ROOT / "tests/e2e/agents/replica.py"
 CLIENTS = 8
 FOLLOWERS = 4
 OVER = -32004
-"""What the SDK says of a subscription to a task that is over."""
+"""The SDK's error code for a subscription to a task that is over."""
 BINDINGS = ("JSONRPC", "HTTP+JSON", "GRPC")
 WAIT = 60.0
 
@@ -61,7 +61,7 @@ class Replica:
 
     @property
     def spoken(self) -> dict[str, str]:
-        """What the file says of how it speaks, so that nobody waits for its card."""
+        """Return the configuration of its dialect, so that nobody waits for its card."""
         words = {"JSONRPC": "jsonrpc", "HTTP+JSON": "rest"}
         return {} if self._binding == "GRPC" else {"protocol": words[self._binding], "a2a_version": "1.0"}
 
@@ -282,11 +282,11 @@ async def rolled(folder: Path, binding: str, restarts: list[signal.Signals], *, 
         assert load.failed(method) <= flying[method], "\n".join(lines)
     told, short = load.done["SendStreamingMessage", "told"], load.done["SendStreamingMessage", "short"]
     assert told + short <= flying["SendStreamingMessage"], "\n".join(lines)
-    # Whoever is killed says nothing more; who ends in peace may end its streams as well.
+    # A killed replica sends nothing more; one that shuts down may end its streams as well.
     assert short == 0 or signal.SIGTERM in restarts
     resumed, over_by_then = load.good("SubscribeToTask"), load.done["SubscribeToTask", "over"]
     assert resumed + over_by_then == told + short
-    # What was answered well was executed, and once.
+    # Calls with a good answer were executed, and once.
     assert all(executed[each] == 1 for each, good in load.sent.items() if good)
     return (
         f"{binding}: {number} restarts, {load.good('GetTask')} GetTask: 0 failed; "

@@ -153,7 +153,7 @@ async def test_r25_idle_connections_by_the_thousand_do_not_matter(tmp_path: Path
                     connection.setblocking(False)
                     idle.append(connection)
                     await loop.sock_connect(connection, ("127.0.0.1", port))
-                # Whoever was accepted last is.
+                # The last accepted connection is served.
                 first, answer = await caller.timed("/echo", CALL)
                 assert answer.status == 200
                 slowest = max([first, *[(await caller.timed("/echo"))[0] for _ in range(20)]])

@@ -100,7 +100,7 @@ def test_a_second_signal_leaves_no_process_behind_either(tmp_path: Path) -> None
         gateway.close()
 
 
-def test_what_an_agent_complains_of_is_in_the_gateways_log(tmp_path: Path) -> None:
+def test_an_agents_stderr_is_in_the_gateways_log(tmp_path: Path) -> None:
     command = ["sh", "-c", "echo 'no model found' >&2; exit 3"]
     gateway = GatewayProcess(
         write({"agents": {"notes": {"backend": {"stdio": {"command": command}}}}}, tmp_path), forked=True

@@ -1,4 +1,4 @@
-"""What a gateway process needs and does not get: a Redis (R17), a log that takes lines (R18), an address (R10)."""
+"""A gateway process that lacks something it needs: a Redis (R17), a log that takes lines (R18), an address (R10)."""
 
 import asyncio
 import os
@@ -43,7 +43,7 @@ async def test_r17_without_redis_limits_go_on_and_tasks_are_refused(tmp_path: Pa
     def empty() -> None:
         redis.ask("CONFIG", "SET", "maxmemory", "0")
 
-    # What fails, how it is mended, and a call that needs it meanwhile: who is full still reads.
+    # The fault, its repair, and a call that needs the store meanwhile: a full store is still read.
     faults: dict[str, tuple[Callable[[], None], Callable[[], None], bytes]] = {
         "killed": (redis.stop, redis.start, GET),
         "frozen": (redis.freeze, redis.thaw, GET),
@@ -93,11 +93,11 @@ FEW = 800
 """Enough where each line is refused at once."""
 
 
-async def knocks(caller: Caller, count: int, clients: int = 8) -> list[float]:
+async def failed_calls(caller: Caller, count: int, clients: int = 8) -> list[float]:
     """Calls whose line is all that they cost; the seconds of each."""
     times: list[float] = []
 
-    async def knock() -> None:
+    async def call_once() -> None:
         client = await caller.client()
         for _ in range(count // clients):
             began = now()
@@ -107,7 +107,7 @@ async def knocks(caller: Caller, count: int, clients: int = 8) -> list[float]:
 
     async with asyncio.TaskGroup() as group:
         for _ in range(clients):
-            group.create_task(knock())
+            group.create_task(call_once())
     return times
 
 
@@ -128,7 +128,7 @@ async def test_r18_a_log_that_nobody_takes_costs_lines_and_no_calls(tmp_path: Pa
                 with gateway_process(site({"echo": backend.url}), tmp_path, before=before) as process:
                     async with calling(process) as caller:
                         await caller.until_answered("/echo", 200)
-                        times = await knocks(caller, calls)
+                        times = await failed_calls(caller, calls)
                         async with asyncio.timeout(30):
                             while not (dropped := await caller.metric("log_dropped_total")):  # noqa: ASYNC110 - it tells nobody
                                 await asyncio.sleep(0.05)

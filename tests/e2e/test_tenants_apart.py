@@ -95,7 +95,7 @@ async def test_everybody_lists_their_own_tasks_and_counts_no_others(shared: Shar
 
 
 @pytest.mark.parametrize(("speech", "other"), cells(SPOKEN, tuple(OTHERS)), ids=str)
-async def test_where_principals_are_told_apart_users_of_one_tenant_are_strangers(
+async def test_users_of_one_tenant_are_strangers_under_principal_isolation(
     shared: Shared, other: str, speech: Speech
 ) -> None:
     shown = OTHERS[other]

@@ -1,4 +1,4 @@
-"""Whose every task is outlives a gateway, and several gateways know it alike; nobody learns it where it is lost."""
+"""Owners of tasks outlive a gateway, several gateways know them alike, and nobody learns a task whose owner is lost."""
 
 import signal
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -86,7 +86,7 @@ def redis() -> Iterator[RedisServer]:
 
 
 @needs_redis
-async def test_two_gateways_know_alike_whose_a_task_is(ground: Grounds, tmp_path: Path, redis: RedisServer) -> None:
+async def test_two_gateways_know_the_same_owner_of_a_task(ground: Grounds, tmp_path: Path, redis: RedisServer) -> None:
     agent = ground.agent("shared")
     with gateways(configuration(agent, redis.url), tmp_path) as (one, two):
         async with both(one) as (acme, _), both(two) as (acme_there, globex_there):

@@ -42,7 +42,7 @@ from tests.support.scripted import Received, Script, ScriptedBackend, Wire, chun
 pytestmark = pytest.mark.anyio
 
 SPOKEN = [f"{binding.value} {version}" for version in ("1.0", "0.3") for binding in Binding]
-"""What every agent's card says; the file says which of these it is."""
+"""Interfaces on every agent's card; the file says which of these it is."""
 
 
 # ---- The agent's side ------------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def _answer(content: dict[str, Any], case: Case, dialect: Dialect, request: Rece
 
 
 def call_over_http(request: Received, dialect: Dialect) -> Call:
-    """What the agent was asked, as an agent of its dialect reads it."""
+    """Return the call as an agent of its dialect reads it."""
     if dialect.binding is Binding.JSONRPC:
         root = read_rest("POST", (), tenanted=False)
         assert root is not None
@@ -134,7 +134,7 @@ class Site:
             raise
 
     def seen(self) -> Seen:
-        """What the agent saw of this case."""
+        """Return the requests of this case that the agent saw."""
         seen = self.observed()
         assert len(seen) == self._played
         return seen[-1]

@@ -85,15 +85,15 @@ async def put_up(process: GatewayProcess, pid: int, calls: float) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_they_serve_one_address_and_tell_of_one_gateway(fleet: str, tmp_path: Path) -> None:
+async def test_workers_share_one_address_and_report_as_one_gateway(fleet: str, tmp_path: Path) -> None:
     async with workers(fleet, tmp_path) as process, client() as http:
         assert len(pids(process)) == 2
-        # Whoever forks has nothing that a fork would break.
+        # The parent has nothing that a fork would break.
         assert threads_and_grpc(process) == (1, False)
         answers = [await http.post(process.url + "/echo", json=SEND) for _ in range(40)]
         assert {answer.status_code for answer in answers} == {200}
         await counted(process, 40)
-        # Whoever is asked.
+        # Either worker answers.
         for _ in range(5):
             assert await metric(process, "requests_total", agent="echo") == 40
             assert await metric(process, "config_last_reload_successful") == 1
@@ -102,7 +102,7 @@ async def test_they_serve_one_address_and_tell_of_one_gateway(fleet: str, tmp_pa
         assert all(f"\n{name} " in text for name in ("process_resident_memory_bytes", "process_cpu_seconds_total"))
 
 
-async def test_one_that_is_killed_is_replaced_and_its_counts_stay(fleet: str, tmp_path: Path) -> None:
+async def test_a_killed_worker_is_replaced_and_its_counts_stay(fleet: str, tmp_path: Path) -> None:
     async with workers(fleet, tmp_path) as process, client() as http:
         for _ in range(20):
             await http.post(process.url + "/echo", json=SEND)
@@ -129,7 +129,7 @@ async def test_one_that_is_killed_is_replaced_and_its_counts_stay(fleet: str, tm
         await counted(process, 20 + len(answers))
 
 
-async def test_one_that_is_killed_takes_no_calls_of_grpc_with_it(fleet: str, tmp_path: Path) -> None:
+async def test_a_killed_worker_ends_no_grpc_calls_of_others(fleet: str, tmp_path: Path) -> None:
     configuration = site(fleet)
     configuration["gateway"]["listen_grpc"] = "127.0.0.1:0"
     request = ParseDict({"tenant": "echo", "message": MESSAGE}, SendMessageRequest())
@@ -177,7 +177,7 @@ async def test_a_signal_ends_them_all_and_streams_end_well(fleet: str, tmp_path:
 
 
 @pytest.mark.parametrize("way", ["signal", "admin"])
-async def test_all_of_them_serve_a_new_configuration_and_so_does_who_comes_later(
+async def test_every_worker_serves_a_new_configuration_and_so_do_later_ones(
     fleet: str, tmp_path: Path, way: str
 ) -> None:
     async with workers(fleet, tmp_path) as process, client() as http:
@@ -232,7 +232,7 @@ async def test_the_manager_is_told_that_it_was_read_when_all_have(
                 assert (await http.post(process.url + "/late", json=SEND)).status_code == 200
 
 
-async def test_they_serve_on_and_end_well_when_temporary_files_are_cleaned(
+async def test_workers_survive_the_cleaning_of_temporary_files(
     fleet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary = tmp_path / "temporary"

@@ -34,7 +34,7 @@ def agent(ground: Grounds) -> Agent:
 # ---- Whose a task is -------------------------------------------------------------------------------------------------
 
 
-async def test_each_knows_whose_the_tasks_of_the_other_are(agent: Agent, tmp_path: Path) -> None:
+async def test_each_worker_knows_the_owners_of_the_others_tasks(agent: Agent, tmp_path: Path) -> None:
     async with workers(configuration(agent, tmp_path), tmp_path) as process:
         one, two = pids(process)
         with only(process, one):
@@ -58,7 +58,7 @@ async def test_each_knows_whose_the_tasks_of_the_other_are(agent: Agent, tmp_pat
                 await check_apart(acme, globex, agent, tasks)
 
 
-async def test_what_clients_have_seen_is_theirs_after_one_was_killed_among_sends(agent: Agent, tmp_path: Path) -> None:
+async def test_owners_survive_a_worker_killed_among_sends(agent: Agent, tmp_path: Path) -> None:
     async with (
         workers(configuration(agent, tmp_path), tmp_path) as process,
         callers(process, ACME, GLOBEX) as parties,
@@ -108,7 +108,7 @@ async def _first_task(caller: Caller) -> str:
 # ---- Limits ----------------------------------------------------------------------------------------------------------
 
 
-async def test_each_gives_a_share_of_what_a_tenant_may_ask_and_says_so(agent: Agent, tmp_path: Path) -> None:
+async def test_each_worker_enforces_its_share_of_a_rate_limit_and_says_so(agent: Agent, tmp_path: Path) -> None:
     file = configuration(agent, tmp_path)
     file["tenants"]["acme"] = {"agents": ["*"], "limits": {"requests": "5/h"}}
     async with workers(file, tmp_path) as process, callers(process, ACME, GLOBEX) as (acme, globex):
@@ -181,7 +181,7 @@ def relaying(agent: Agent, folder: Path, hook: str) -> dict[str, Any]:
 
 
 class AgentsHook:
-    """What the agent was given for a webhook: it posts there as an agent does."""
+    """A webhook as the agent was given it: it posts there as an agent does."""
 
     def __init__(self, agent: Agent, task: str) -> None:
         asked = next(
@@ -234,7 +234,7 @@ async def test_a_callback_that_another_worker_gets_is_delivered_once(agent: Agen
         assert len(deliveries) == len({each.body for each in receiver.requests}) == len(receiver.requests) == 32
 
 
-async def test_each_takes_up_another_key_soon_and_without_a_restart(agent: Agent, tmp_path: Path) -> None:
+async def test_each_worker_adopts_a_new_key_soon_and_without_a_restart(agent: Agent, tmp_path: Path) -> None:
     file = relaying(agent, tmp_path, "http://127.0.0.1:9/hook")
     limits = httpx.Limits(max_keepalive_connections=0)
     async with workers(file, tmp_path) as process, httpx.AsyncClient(trust_env=False, limits=limits) as http:

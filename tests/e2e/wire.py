@@ -1,4 +1,4 @@
-"""What the official client does not do: requests of any shape, and what came back in one look."""
+"""Requests that the official client does not send, in any shape, with their answers."""
 
 import itertools
 from collections.abc import Mapping

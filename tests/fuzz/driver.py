@@ -102,7 +102,7 @@ class Mutator:
 
 
 def check(target: Target, data: bytes, slow: float) -> object:
-    """What happens to one input.
+    """Return the outcome of one input.
 
     Raises:
         Slow: more than `slow` seconds of CPU.

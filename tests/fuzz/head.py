@@ -90,7 +90,7 @@ def _read(raw: bytes, size: int) -> tuple[Outcome, bool]:
     assert end == "refused" or len(reader.headers) <= COUNT
     assert reader.status == 0 or 200 <= reader.status <= 599
     if end in ("refused", "cut") and not reader.ended:
-        # How much came before is up to how it came.
+        # The number of earlier bytes depends on the chunks.
         return (0, (), b"", "no answer"), False
     if end == "refused":
         return (0, (), b"", "no answer"), False

@@ -49,7 +49,7 @@ _NOTHING = object()
 
 
 def target(data: bytes) -> object:
-    """What becomes of one body, of any of its kinds."""
+    """Return the outcome of one body, of any of its kinds."""
     kinds: tuple[Callable[[bytes], Call], ...] = (_over_jsonrpc, _over_rest, _created_over_rest)
     return (*[_request(data, read) for read in kinds], _answer(data))
 

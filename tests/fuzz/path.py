@@ -70,7 +70,7 @@ def _same_path(method: str, raw: bytes, call: PathCall) -> None:
     assert again is not None
     assert (again.operation, again.task_id, again.config_id) == (call.operation, call.task_id, call.config_id)
     assert rest_path(again, Version.V0_3 if call.prefixed else Version.V1_0) == path
-    # What came is the same path but for the marks that encoders differ on.
+    # The path is the same but for the marks that encoders differ on.
     came = re.sub(r"%[0-9A-Fa-f]{2}", _spelled, raw.decode("ascii")).removesuffix("/")
     came = came.removeprefix("" if call.tenant is None else f"/{call.tenant}")
     if call.operation is Operation.SUBSCRIBE_TO_TASK and came.endswith("/subscribe"):

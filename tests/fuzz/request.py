@@ -1,4 +1,4 @@
-"""What a client sends: cut anywhere it is the same request, and other strict readers read the same, or refuse.
+"""A client's bytes: cut anywhere they are the same request, and other strict readers read the same, or refuse.
 
 The first byte is the size of the pieces that the rest comes in; the request is served when all of it has come.
 """

@@ -35,7 +35,7 @@ def target(data: bytes) -> object:
     for events, rest, refused in found:
         given = b"".join(event.raw for event in events)
         assert given + rest == stream or (refused and stream.startswith(given))
-        # What is given stands for itself: read as the standard reads it, and whole events only.
+        # Events are complete in themselves: read as the standard reads them, and only whole ones.
         assert _reads(events) == _as_the_standard_reads(given)
         for event in events:
             assert len(event.raw) <= CAP or event.silent

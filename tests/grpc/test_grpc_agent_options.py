@@ -13,7 +13,7 @@ from gateway.a2a.operation import Operation
 from tests.support.gateway import card_of
 from tests.support.grpc_agent import says
 from tests.support.grpc_bytes import held
-from tests.support.grpc_gateway import request, standing
+from tests.support.grpc_gateway import grpc_fronted, request
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,7 @@ def card(folder: Path, **options: Any) -> Path:
 @pytest.mark.parametrize("version", [Version.V0_3, Version.V1_0])
 async def test_the_agent_is_called_by_the_scope_of_its_card(tmp_path: Path, version: Version) -> None:
     path = card(tmp_path, service="a2a.v1.ScopedA2AService", scope="orgs/42")
-    async with standing(says(TASK), "card: card.json", path=path) as site:
+    async with grpc_fronted(says(TASK), "card: card.json", path=path) as site:
         members = {"name": "tasks/t"} if version is Version.V0_3 else {"id": "t"}
         message = request(Operation.GET_TASK, version, **members)
         if version is Version.V0_3:
@@ -56,7 +56,7 @@ async def test_the_agent_is_called_by_the_scope_of_its_card(tmp_path: Path, vers
 async def test_an_agent_that_cannot_be_called_so_is_not_called(
     tmp_path: Path, options: dict[str, str], reason: str
 ) -> None:
-    async with standing(says(TASK), "card: card.json", path=card(tmp_path, **options)) as site:
+    async with grpc_fronted(says(TASK), "card: card.json", path=card(tmp_path, **options)) as site:
         told = await site.client.ask(Operation.GET_TASK, request(Operation.GET_TASK, id="t"))
         assert (told.code, site.agent.asked) == ("FAILED_PRECONDITION", [])
         assert reason in told.words

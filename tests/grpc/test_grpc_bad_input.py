@@ -93,7 +93,7 @@ READABLE = {
 }  # fmt: skip
 
 
-async def test_wherever_a_tenant_stands_it_names_one_agent_which_is_told_none() -> None:
+async def test_a_tenant_in_any_place_picks_one_agent_and_is_removed() -> None:
     async with tenants() as site:
         for name, body in READABLE.items():
             for caller in ("both", "acme"):
@@ -111,7 +111,7 @@ NO_TENANTS = (
 )  # fmt: skip
 
 
-async def test_what_is_not_exactly_a_tenant_is_none() -> None:
+async def test_an_inexact_tenant_picks_no_agent() -> None:
     async with tenants() as site:
         for tenant in NO_TENANTS:
             told = await site.ask(message(tenant=tenant), key("both"))
@@ -179,7 +179,7 @@ async def test_a_call_of_the_scoped_service_has_one_scope_which_picks_the_agent_
         assert site.reached == ["one", "one"]
         assert {(asked.path, asked.message) for _, asked in site.asked} == {(OLD_SEND, OLD)}
         refused(await site.ask(OLD + TO_GLOBEX, key("acme"), path=SCOPED_SEND), "NOT_FOUND", "NO_ROUTE")
-        # What the authority says picks nobody.
+        # The authority picks no agent.
         await site.ask(OLD + TO_GLOBEX, key("both"), path=SCOPED_SEND, authority=b"one.agents.test")
         assert site.reached == ["one", "one", "two"]
 
@@ -208,7 +208,7 @@ FRAMES = {
 }  # fmt: skip
 
 
-async def test_what_is_not_one_message_reaches_nobody_and_disturbs_nobody() -> None:
+async def test_a_malformed_frame_reaches_no_agent_and_disturbs_no_call() -> None:
     async with tenants(listens="body_limit: 2KiB") as site:
         for number, (name, (body, code, reason)) in enumerate(FRAMES.items()):
             client = await site.client()
@@ -241,7 +241,7 @@ def nested(depth: int) -> bytes:
 # ---- What is a message, and means nothing ----------------------------------------------------------------------------
 
 
-async def test_what_a_schema_does_not_know_is_the_agents_to_judge_where_it_speaks_grpc() -> None:
+async def test_unknown_fields_reach_an_agent_over_grpc() -> None:
     odd = message(tenant="acme", message={"message_id": "m", "role": 99, "parts": [{}]}) + text_field(77, "later")
     async with tenants() as site:
         assert (await site.ask(odd, key("both"))).code == "OK"
@@ -259,7 +259,7 @@ NOT_IN_JSON: tuple[tuple[dict[str, Any], bytes], ...] = (
 )
 
 
-async def test_what_json_has_no_word_for_is_refused() -> None:
+async def test_fields_that_json_cannot_hold_are_refused() -> None:
     async with tenants(script=in_json()) as site:
         for members, more in NOT_IN_JSON:
             told = await site.ask(message(tenant="acme", **members) + more, key("both"))

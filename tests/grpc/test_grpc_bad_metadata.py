@@ -133,7 +133,7 @@ async def test_a_version_is_one_that_there_is() -> None:
         assert site.reached == []
 
 
-async def test_the_package_tells_the_generation_whatever_the_metadata_says() -> None:
+async def test_the_package_tells_the_generation_and_metadata_does_not() -> None:
     async with tenants() as site:
         for said in (b"0.3", b"0.1", b"1.0.7", b""):
             assert (await site.ask(TO_ACME, key("acme"), (b"a2a-version", said))).code == "OK"
@@ -204,7 +204,7 @@ async def test_a_hidden_agent_is_told_from_a_missing_one_by_nothing() -> None:
         assert site.reached == []
 
 
-async def test_who_may_call_nobody_hears_the_same_wherever_it_asks() -> None:
+async def test_a_caller_without_agents_gets_the_same_answer_everywhere() -> None:
     async with tenants() as site:
         heard = [
             await site.ask(body, key("nobody"), authority=authority)
@@ -216,7 +216,7 @@ async def test_who_may_call_nobody_hears_the_same_wherever_it_asks() -> None:
         assert site.reached == []
 
 
-async def test_a_stranger_hears_the_same_whatever_it_asks() -> None:
+async def test_a_stranger_gets_the_same_answer_to_every_call() -> None:
     async with tenants() as site:
         heard = [
             await site.ask(body, path=path, authority=authority)

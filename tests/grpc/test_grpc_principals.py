@@ -1,4 +1,4 @@
-"""Who calls over gRPC, what it may call, what its agent is told of it, and what it is told of its agent."""
+"""Callers over gRPC: who may call, and what the agent and the caller learn of each other."""
 
 import json
 import random
@@ -68,7 +68,7 @@ async def test_calls_that_are_open_at_once_are_told_apart() -> None:
             assert name == ("one" if body == TO_ACME else "two")
 
 
-async def test_who_keeps_guessing_is_looked_at_no_more_and_disturbs_nobody() -> None:
+async def test_repeated_guesses_are_refused_unread_and_disturb_no_caller() -> None:
     guesses = SETTINGS.replace("auth:\n", "auth:\n  verification: { failures: 3/min }\n")
     async with tenants(settings=guesses) as site:
         assert (await site.ask(TO_ACME, key("acme"))).code == "OK"
@@ -80,7 +80,7 @@ async def test_who_keeps_guessing_is_looked_at_no_more_and_disturbs_nobody() -> 
         # So it is over HTTP, for it is the same address.
         assert (await site.gateway.post("/", b"{}", (bearer("globex"),))).status == 429
         assert (await site.ask(TO_ACME, key("acme"))).code == "OK"
-        # Whoever says to come from elsewhere comes from here.
+        # A forwarding header does not change the address.
         elsewhere = (b"x-forwarded-for", b"192.0.2.1")
         assert (await site.ask(TO_GLOBEX, key("globex"), elsewhere)).code == "RESOURCE_EXHAUSTED"
         assert site.reached == ["one", "one"]
@@ -96,7 +96,7 @@ async def test_a_proxy_that_is_trusted_says_where_a_caller_is() -> None:
 # ---- What it may call ------------------------------------------------------------------------------------------------
 
 
-async def test_what_an_agent_does_not_offer_is_refused_in_every_service() -> None:
+async def test_methods_that_an_agent_does_not_offer_are_refused_in_every_service() -> None:
     async with tenants(more="methods: [GetTask]") as site:
         for operation in Operation:
             if operation is Operation.GET_CARD:
@@ -163,7 +163,7 @@ async def test_no_place_of_a_message_tells_an_agent_another_tenant_than_the_file
 # ---- What it is told of its agent ------------------------------------------------------------------------------------
 
 OWN = {b":status", b"content-type", b"grpc-status", b"grpc-message", b"grpc-accept-encoding"}
-"""What gRPC itself has."""
+"""Headers that belong to gRPC itself."""
 INSIDE = (
     ("server", "nginx at 10.0.0.7"), ("set-cookie", "a=10.0.0.7"), ("location", "http://10.0.0.7/"),
     ("www-authenticate", "Basic realm=10.0.0.7"), ("x-internal", "10.0.0.7"), ("x-request-id", "10.0.0.7"),

@@ -16,7 +16,7 @@ from gateway.a2a.operation import Operation
 from tests.support.gateway import Answer, Running, running
 from tests.support.grpc_agent import fails, grpc_over, hangs, says
 from tests.support.grpc_bytes import text_field
-from tests.support.grpc_gateway import ADDRESSES, LISTENS, Site, Told, dialled, request, standing
+from tests.support.grpc_gateway import ADDRESSES, LISTENS, Site, Told, dialled, grpc_fronted, request
 from tests.support.scripted import WAIT, refused_port
 from tests.support.undisturbed import undisturbed
 
@@ -75,7 +75,7 @@ ODD = {
 
 
 async def test_an_answer_reaches_who_speaks_as_the_agent_does_byte_by_byte() -> None:
-    async with standing(says(), ANYWHERE) as site:
+    async with grpc_fronted(says(), ANYWHERE) as site:
         for operation, every in ODD.items():
             for message in every:
                 site.play(says(message))
@@ -95,7 +95,7 @@ async def test_a_long_answer_passes_whole() -> None:
     task = new.Task.FromString(TASK)
     task.artifacts.add(artifact_id="a").parts.add(text="long " * 300_000)
     message = bytes(task.SerializeToString())
-    async with standing(says(message)) as site:
+    async with grpc_fronted(says(message)) as site:
         told = await site.client.ask(Operation.GET_TASK)
         assert told.messages == (message,)
         for answer in await asked_in_json(site.gateway):
@@ -104,7 +104,7 @@ async def test_a_long_answer_passes_whole() -> None:
 
 
 async def test_an_answer_is_told_to_every_client_in_its_own_words() -> None:
-    async with standing(says(TASK + FUTURE), backend=SPEAKS_1_0) as site:
+    async with grpc_fronted(says(TASK + FUTURE), backend=SPEAKS_1_0) as site:
         rpc, older, rest, older_rest = await asked_in_json(site.gateway)
     task = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
     assert rpc.json == {"jsonrpc": "2.0", "id": "a", "result": task}
@@ -115,22 +115,22 @@ async def test_an_answer_is_told_to_every_client_in_its_own_words() -> None:
 
 
 async def test_another_generation_of_grpc_is_told_in_its_words_too() -> None:
-    async with standing(says(TASK_0_3 + FUTURE), ANYWHERE, backend=SPEAKS_0_3) as site:
+    async with grpc_fronted(says(TASK_0_3 + FUTURE), ANYWHERE, backend=SPEAKS_0_3) as site:
         told = await site.client.ask(Operation.GET_TASK, request(Operation.GET_TASK, id="t"))
         assert told.messages == (TASK,)
         assert site.agent.asked[-1].message == request(Operation.GET_TASK, V0_3, name="tasks/t")
-    async with standing(says(TASK), ANYWHERE, backend=SPEAKS_1_0) as site:
+    async with grpc_fronted(says(TASK), ANYWHERE, backend=SPEAKS_1_0) as site:
         told = await site.client.ask(
             Operation.GET_TASK, request(Operation.GET_TASK, V0_3, name="tasks/t"), version=V0_3
         )
         assert told.messages == (TASK_0_3,)
-        # What named the agent is nothing to it.
+        # The agent does not get the name that picked it.
         assert site.agent.asked[-1].message == request(Operation.GET_TASK, id="t", tenant="")
 
 
-async def test_of_the_metadata_of_an_agent_only_extensions_pass_in_front_or_behind() -> None:
+async def test_only_extensions_of_an_agents_metadata_pass() -> None:
     own = (("x-powered-by", "10.0.0.7"), ("set-cookie", "a=b"), ("x-trace-bin", b"\x00"))
-    async with standing(says()) as site:
+    async with grpc_fronted(says()) as site:
         for where in ("headers", "trailers"):
             named: dict[str, Any] = {where: (*own, ("a2a-extensions", "https://ext.example/a"))}
             site.play(says(TASK, **named))
@@ -167,9 +167,9 @@ async def no_answer(site: Site) -> None:
 CHALLENGE = bytes(Status(code=16, message="who is 10.0.0.7").SerializeToString())
 
 
-async def test_what_is_no_message_of_the_method_reaches_nobody() -> None:
+async def test_a_malformed_reply_does_not_reach_the_client() -> None:
     """A challenge neither: what the agent does not accept is what the gateway showed."""
-    async with standing(says(), backend=SPEAKS_1_0) as site:
+    async with grpc_fronted(says(), backend=SPEAKS_1_0) as site:
         for answer in (
             says(GARBAGE),
             says(b"\x0a\x01\xff"),
@@ -214,7 +214,7 @@ STATUSES = (
 
 
 async def test_an_agents_own_error_reaches_who_speaks_as_it_does_as_it_is() -> None:
-    async with standing(fails("NOT_FOUND", "no such täsk: 100 %", NOT_FOUND), ANYWHERE) as site:
+    async with grpc_fronted(fails("NOT_FOUND", "no such täsk: 100 %", NOT_FOUND), ANYWHERE) as site:
         told = await site.client.ask(Operation.GET_TASK)
         assert (told.messages, told.code, told.words) == ((), "NOT_FOUND", "no such täsk: 100 %")
         assert told.details == NOT_FOUND
@@ -227,7 +227,7 @@ async def test_an_agents_own_error_reaches_who_speaks_as_it_does_as_it_is() -> N
 
 
 async def test_an_agents_own_error_is_told_to_other_clients_in_their_words() -> None:
-    async with standing(fails("NOT_FOUND", "no such task", NOT_FOUND), backend=SPEAKS_1_0) as site:
+    async with grpc_fronted(fails("NOT_FOUND", "no such task", NOT_FOUND), backend=SPEAKS_1_0) as site:
         rpc, older, rest, older_rest = await asked_in_json(site.gateway)
     for answer in (rpc, older):
         assert (answer.status, answer.json["id"]) == (200, "a")
@@ -243,7 +243,9 @@ async def test_an_agents_own_error_is_told_to_other_clients_in_their_words() -> 
 
 
 async def test_the_name_of_an_error_is_told_to_clients_of_0_3_in_front_and_to_those_of_1_0_in_its_details() -> None:
-    async with standing(fails("NOT_FOUND", "TaskNotFoundError: no such task"), ANYWHERE, backend=SPEAKS_0_3) as site:
+    async with grpc_fronted(
+        fails("NOT_FOUND", "TaskNotFoundError: no such task"), ANYWHERE, backend=SPEAKS_0_3
+    ) as site:
         told = await site.client.ask(
             Operation.GET_TASK, version=V0_3, message=request(Operation.GET_TASK, V0_3, name="tasks/t")
         )
@@ -252,7 +254,7 @@ async def test_the_name_of_an_error_is_told_to_clients_of_0_3_in_front_and_to_th
         assert (told.code, told.words, told.reasons) == ("NOT_FOUND", "no such task", ["TASK_NOT_FOUND"])
         rpc, *_ = await asked_in_json(site.gateway)
         assert rpc.json["error"]["message"] == "no such task"
-    async with standing(fails("NOT_FOUND", "no such task", NOT_FOUND), ANYWHERE, backend=SPEAKS_1_0) as site:
+    async with grpc_fronted(fails("NOT_FOUND", "no such task", NOT_FOUND), ANYWHERE, backend=SPEAKS_1_0) as site:
         told = await site.client.ask(
             Operation.GET_TASK, version=V0_3, message=request(Operation.GET_TASK, V0_3, name="tasks/t")
         )
@@ -263,7 +265,7 @@ async def test_the_name_of_an_error_is_told_to_clients_of_0_3_in_front_and_to_th
 async def test_an_endless_error_is_cut_to_what_clients_take() -> None:
     endless = "no " * 1500
     details = bytes(Status(code=5, message=endless, details=[UNHEARD_OF]).SerializeToString())
-    async with standing(fails("NOT_FOUND", endless, details)) as site:
+    async with grpc_fronted(fails("NOT_FOUND", endless, details)) as site:
         told = await site.client.ask(Operation.GET_TASK)
         assert told.code == "NOT_FOUND"
         assert told.words.startswith("no no no")
@@ -286,7 +288,7 @@ async def unreached(gateway: Running, told: Told, reason: str, codes: tuple[str,
         assert hides_addresses(answer, *more)
 
 
-async def test_nobody_is_told_where_an_agent_is_that_is_not_there() -> None:
+async def test_an_unreachable_agents_address_is_hidden() -> None:
     port = refused_port()
     text = f"gateway: {{ {LISTENS} }}\nagents: {{ echo: 'grpc://127.0.0.1:{port}' }}"
     async with running(text) as gateway, dialled(gateway) as client:
@@ -294,8 +296,8 @@ async def test_nobody_is_told_where_an_agent_is_that_is_not_there() -> None:
         await unreached(gateway, told, "UPSTREAM_CONNECT", ("UNAVAILABLE", 502), str(port))
 
 
-async def test_nobody_is_told_where_an_agent_is_that_leaves() -> None:
-    async with standing(hangs()) as site:
+async def test_the_address_of_an_agent_that_disconnects_is_hidden() -> None:
+    async with grpc_fronted(hangs()) as site:
         answer = asyncio.ensure_future(site.client.ask(Operation.GET_TASK))
         await site.asked()
         await site.agent.server.stop(0)
@@ -308,7 +310,7 @@ async def test_nobody_is_told_where_an_agent_is_that_leaves() -> None:
 
 @undisturbed(0.1)
 async def test_an_agent_that_does_not_answer_in_time_has_no_more_of_it() -> None:
-    async with standing(hangs(), "timeouts: { first_byte: 300ms, send: 300ms }") as site:
+    async with grpc_fronted(hangs(), "timeouts: { first_byte: 300ms, send: 300ms }") as site:
         told = await site.client.ask(Operation.GET_TASK)
         assert site.agent.asked[0].timeout is not None
         assert site.agent.asked[0].timeout < 1
@@ -318,7 +320,7 @@ async def test_an_agent_that_does_not_answer_in_time_has_no_more_of_it() -> None
 
 
 async def test_a_client_that_takes_its_call_back_takes_it_from_the_agent() -> None:
-    async with standing(hangs()) as site:
+    async with grpc_fronted(hangs()) as site:
         answer = asyncio.ensure_future(site.client.ask(Operation.GET_TASK))
         asked = await site.asked()
         answer.cancel()

@@ -1,4 +1,4 @@
-"""What the access log and the metrics tell of calls over gRPC, and of agents behind it."""
+"""Access log lines and metrics of calls over gRPC, and of agents behind it."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.operation import Operation
 from tests.support.grpc_agent import Answer, fails, grpc_over, says
 from tests.support.grpc_events import artifact, status
-from tests.support.grpc_gateway import Site, request, standing
+from tests.support.grpc_gateway import Site, grpc_fronted, request
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
@@ -22,7 +22,7 @@ SENT = bytes(new.SendMessageResponse(task=TASK).SerializeToString())
 OVER = bytes(TASK.SerializeToString())
 
 ENDS: dict[str, tuple[Answer, int | None, int | None, str, str]] = {
-    # How it ends: the code over gRPC, that over JSON-RPC, the outcome, and how the agent's answer is counted.
+    # The end: the code over gRPC, that over JSON-RPC, the outcome, and the counted status of the agent's answer.
     "a failed task": (says(OVER), None, None, "task_failed", "2xx"),
     "not found": (fails("NOT_FOUND", "no such task"), 5, -32001, "client_error", "4xx"),
     "not supported": (
@@ -44,7 +44,7 @@ ENDS: dict[str, tuple[Answer, int | None, int | None, str, str]] = {
 @for_each("name", ENDS)
 async def test_a_call_is_counted_and_logged_by_how_it_ended(name: str) -> None:
     answer, over_grpc, over_rpc, outcome, counted = ENDS[name]
-    async with standing(answer, backend=SPEAKS) as site:
+    async with grpc_fronted(answer, backend=SPEAKS) as site:
         await site.client.ask(Operation.GET_TASK, request(Operation.GET_TASK, id="t"))
         await site.gateway.post("/echo", GET)
         await site.gateway.line(of=2)
@@ -64,8 +64,8 @@ async def test_a_call_is_counted_and_logged_by_how_it_ended(name: str) -> None:
         assert rejected == (2 if over_rpc == -32006 else 0)
 
 
-async def test_what_an_answer_tells_of_its_task_is_logged_and_counted() -> None:
-    async with standing(says(SENT)) as site:
+async def test_the_task_of_an_answer_is_logged_and_counted() -> None:
+    async with grpc_fronted(says(SENT)) as site:
         await site.client.ask(Operation.SEND_MESSAGE)
         line = await site.gateway.line()
         assert (line["task_id"], line["context_id"], line["task_state"]) == ("t", "c", "failed")
@@ -84,7 +84,7 @@ async def stream(site: Site) -> dict[str, Any]:
 
 async def test_a_stream_is_counted_by_its_events_and_by_who_ended_it() -> None:
     messages = (status(), artifact(), artifact(), status("TASK_STATE_COMPLETED"))
-    async with standing(says(*messages)) as site:
+    async with grpc_fronted(says(*messages)) as site:
         line = await stream(site)
         assert (line["stream"], line["events"], line["closed_by"]) == (True, 4, "agent")
         assert (line["task_id"], line["task_state"], line["outcome"]) == ("t", "completed", "ok")
@@ -108,7 +108,7 @@ async def test_a_stream_is_counted_by_its_events_and_by_who_ended_it() -> None:
 async def test_a_stream_that_ends_badly_is_counted_by_its_status(
     answer: Answer, code: int, reason: str | None, outcome: str, closed_by: str
 ) -> None:
-    async with standing(answer) as site:
+    async with grpc_fronted(answer) as site:
         line = await stream(site)
         assert (line["rpc_code"], line["reason"], line["outcome"]) == (code, reason, outcome)
         assert (line["closed_by"], line["events"], line["task_state"]) == (closed_by, 1, "working")

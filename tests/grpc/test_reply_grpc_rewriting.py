@@ -1,4 +1,4 @@
-"""What of an answer over gRPC is not passed as it came: the tenant of push configurations, and cards."""
+"""Parts of an answer over gRPC that the gateway rewrites: the tenant of push configurations, and cards."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from gateway.a2a.operation import Operation
 from tests.support.gateway import Answer, Running, agent, card_of, keys, running, secret
 from tests.support.grpc_agent import Asked, grpc_over, says
 from tests.support.grpc_bytes import text_field
-from tests.support.grpc_gateway import LISTENS, dialled, fronting, request, standing
+from tests.support.grpc_gateway import LISTENS, dialled, fronting, grpc_fronted, request
 from tests.support.scripted import ScriptedBackend, Wire
 from tests.table import for_each
 
@@ -50,7 +50,7 @@ async def echoes(asked: Asked) -> None:
 
 
 def tenants(operation: Operation, message: bytes) -> list[str]:
-    """Those of the configurations in an answer, which hold all that came."""
+    """Return the tenants of the configurations in an answer, whose other fields are checked."""
     listed = operation is LIST
     kind = new.ListTaskPushNotificationConfigsResponse if listed else new.TaskPushNotificationConfig
     answer = kind.FromString(message)
@@ -64,7 +64,7 @@ def tenants(operation: Operation, message: bytes) -> list[str]:
 
 BILLING = "match: { path: /, tenant: billing }"
 TREATED = {
-    # What the file says: what the client writes, what the agent is told, what the client reads.
+    # Settings, and the tenants that the client writes, the agent gets, and the client reads.
     "its name": ("", "echo", "", ""),
     "a value of the file's": ("upstream_tenant: acme-prod", "echo", "acme-prod", "echo"),
     "nothing": ("upstream_tenant: acme-prod\nmatch: { path: / }", "", "acme-prod", ""),
@@ -80,7 +80,7 @@ async def test_a_client_reads_the_tenant_that_it_wrote_and_none_that_the_agent_w
 ) -> None:
     more, written, expected, echoed = TREATED[name]
     members = HOOK if operation is CREATE else {"task_id": "t"} | ({"id": "hook"} if operation is GET else {})
-    async with standing(echoes, more) as site:
+    async with grpc_fronted(echoes, more) as site:
         told = await site.client.ask(operation, request(operation, tenant=written, **members))
         [asked] = site.agent.asked
         assert request_class(BY_PATH[asked.path]).FromString(asked.message).tenant == expected
@@ -91,7 +91,7 @@ async def test_a_client_reads_the_tenant_that_it_wrote_and_none_that_the_agent_w
 @for_each(("said", "seen"), [({}, None), ({"tenant": "eu"}, "eu")])
 async def test_clients_over_json_read_only_their_own_tenant_too(said: dict[str, str], seen: str | None) -> None:
     params = {"taskId": "t", **said}
-    async with standing(echoes, "upstream_tenant: acme-prod", backend=SPEAKS_1_0) as site:
+    async with grpc_fronted(echoes, "upstream_tenant: acme-prod", backend=SPEAKS_1_0) as site:
         for method in ("GetTaskPushNotificationConfig", "ListTaskPushNotificationConfigs"):
             body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "id": "hook"}}
             if "List" in method:
@@ -106,7 +106,7 @@ async def test_clients_over_json_read_only_their_own_tenant_too(said: dict[str, 
 
 
 async def test_a_deletion_is_answered_with_nothing_that_an_agent_adds() -> None:
-    async with standing(says(b""), backend=SPEAKS_1_0) as site:
+    async with grpc_fronted(says(b""), backend=SPEAKS_1_0) as site:
         deletion = request(Operation.DELETE_PUSH_CONFIG, task_id="t", id="hook")
         assert (await site.client.ask(Operation.DELETE_PUSH_CONFIG, deletion)).messages == (b"",)
         answer = await site.gateway.ask("DELETE", "/echo/v1/tasks/t/pushNotificationConfigs/hook")
@@ -180,7 +180,7 @@ async def extended_cards(gateway: Running) -> list[tuple[Any, Answer]]:
 @for_each("backend", [SPEAKS_1_0, SPEAKS_0_3])
 async def test_an_extended_card_names_the_gateway_and_no_address_of_the_agents(backend: str) -> None:
     carded = Carded()
-    async with standing(carded, ANYWHERE, backend=backend) as site:
+    async with grpc_fronted(carded, ANYWHERE, backend=backend) as site:
         carded.at = f"127.0.0.1:{site.agent.port}"
         url = site.gateway.gateway.public_url
         grpc = site.gateway.gateway.grpc_address
@@ -210,7 +210,7 @@ async def test_an_extended_card_names_the_gateway_and_no_address_of_the_agents(b
 
 async def test_an_extended_card_that_is_none_is_no_answer() -> None:
     for message in (b"", b"\x0a\xff", bytes(new.AgentCard(description="nameless").SerializeToString())):
-        async with standing(says(message), EXPOSED, backend=SPEAKS_1_0) as site:
+        async with grpc_fronted(says(message), EXPOSED, backend=SPEAKS_1_0) as site:
             told = await site.client.ask(CARD)
             assert (told.messages, told.code) == ((), "INTERNAL")
             assert told.reasons == ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"]
@@ -267,7 +267,7 @@ async def test_the_card_of_an_agent_without_an_extended_one_is_the_one_that_anyb
 async def test_an_agent_with_an_extended_card_is_asked_for_that_one(tmp_path: Path) -> None:
     given = written(tmp_path, "GRPC 1.0")
     carded = Carded()
-    async with standing(carded, f"card: card.json\n{ANYWHERE}", **given) as site:
+    async with grpc_fronted(carded, f"card: card.json\n{ANYWHERE}", **given) as site:
         told = await site.client.ask(CARD, b"", version=V0_3)
         assert old.AgentCard.FromString(*told.messages).skills[0].id == "secret"
         [asked] = site.agent.asked

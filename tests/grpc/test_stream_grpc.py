@@ -16,7 +16,7 @@ from tests.loops import both_loops
 from tests.support.gateway import Client, Running, card_of
 from tests.support.grpc_agent import fails, grpc_over, hangs, says
 from tests.support.grpc_events import FUTURE, JSON, Held, artifact, hearing, state_of, status, status_0_3
-from tests.support.grpc_gateway import ADDRESSES, fronting, request, standing
+from tests.support.grpc_gateway import ADDRESSES, fronting, grpc_fronted, request
 from tests.support.http2_server import Turn, http2_server
 from tests.support.scripted import WAIT
 from tests.support.streaming import reasons, said
@@ -37,7 +37,7 @@ HEARTBEAT = b": keep-alive\n\n"
 FIRST, SECOND, LAST = status(), artifact(), status("TASK_STATE_COMPLETED")
 TASK = new.Task(id="t", context_id="c", status=new.TaskStatus(state="TASK_STATE_WORKING"))
 BEGUN = new.StreamResponse(task=TASK).SerializeToString()
-"""How a stream begins to a client of 1.0 whose agent of 0.3 begins it with FIRST."""
+"""The first event to a client of 1.0 of a stream that an agent of 0.3 begins with FIRST."""
 LONG = status("TASK_STATE_COMPLETED", long="x" * 300_000)
 MESSAGE_1_0 = new.Message(message_id="m", role="ROLE_USER", parts=[new.Part(text="hi")])
 MESSAGE_0_3 = old.Message(message_id="m", role="ROLE_USER", content=[old.Part(text="hi")])
@@ -51,7 +51,7 @@ every_json = pytest.mark.parametrize("name", JSON)
 async def test_the_client_has_each_message_before_the_agent_sends_the_next(version: Version) -> None:
     messages = [FIRST + FUTURE, SECOND, FIRST, LAST] if version is V1_0 else [status_0_3(), status_0_3() + FUTURE]
     agent = Held()
-    async with standing(agent, ANYWHERE) as site:
+    async with grpc_fronted(agent, ANYWHERE) as site:
         stream = site.client.stream(STREAM, version=version)
         for message in messages:
             agent.say(message)
@@ -64,9 +64,9 @@ async def test_the_client_has_each_message_before_the_agent_sends_the_next(versi
         await site.gateway.rested()
 
 
-async def test_every_other_client_has_each_as_an_event_before_the_next() -> None:
+async def test_clients_of_json_get_each_message_as_an_event_before_the_next() -> None:
     agent = Held()
-    async with standing(agent, backend=SPEAKS_1_0) as site:
+    async with grpc_fronted(agent, backend=SPEAKS_1_0) as site:
         for number, name in enumerate(JSON, 1):
             agent.say(FIRST)
             reader = await hearing(site.gateway, name)
@@ -83,10 +83,10 @@ async def test_every_other_client_has_each_as_an_event_before_the_next() -> None
 
 
 async def test_a_stream_passes_between_generations_of_grpc() -> None:
-    async with standing(says(status_0_3(), status_0_3(final=True)), ANYWHERE, backend=SPEAKS_0_3) as site:
+    async with grpc_fronted(says(status_0_3(), status_0_3(final=True)), ANYWHERE, backend=SPEAKS_0_3) as site:
         told = await site.client.stream(STREAM, request(STREAM, message=MESSAGE_1_0)).end()
         assert (told.messages, told.code) == ((BEGUN, FIRST), "OK")
-    async with standing(says(FIRST, LAST), ANYWHERE, backend=SPEAKS_1_0) as site:
+    async with grpc_fronted(says(FIRST, LAST), ANYWHERE, backend=SPEAKS_1_0) as site:
         told = await site.client.stream(STREAM, request(STREAM, V0_3, request=MESSAGE_0_3), version=V0_3).end()
         assert told.messages == (status_0_3(), status_0_3("TASK_STATE_COMPLETED", final=True))
         assert told.code == "OK"
@@ -95,7 +95,7 @@ async def test_a_stream_passes_between_generations_of_grpc() -> None:
 async def test_long_messages_keep_their_place_and_their_bytes() -> None:
     long = artifact(300_000)
     messages = (FIRST, long, FIRST, long, long, LAST)
-    async with standing(says(*messages)) as site:
+    async with grpc_fronted(says(*messages)) as site:
         assert (await site.client.stream(STREAM).end()).messages == messages
 
 
@@ -108,7 +108,7 @@ async def test_long_messages_keep_their_place_where_they_are_translated() -> Non
     The last may have to be held back, as any event that may be the last is towards clients of 0.3.
     """
     long = artifact(300_000)
-    async with standing(says(FIRST, long, FIRST, long, long, LONG), backend=SPEAKS_1_0) as site:
+    async with grpc_fronted(says(FIRST, long, FIRST, long, long, LONG), backend=SPEAKS_1_0) as site:
         for number, name in enumerate(JSON, 1):
             reader = await hearing(site.gateway, name)
             events = (await reader.rest()).split(b"\n\n")[:-1]
@@ -123,7 +123,7 @@ async def test_a_message_that_is_longer_than_it_may_be_ends_the_stream() -> None
     limits = "connections: { event: 1000, kept: 1000 }"
     for backend in ("", SPEAKS_0_3):
         first = status_0_3() if backend else FIRST
-        async with standing(says(first, artifact(2000)), limits, backend=backend) as site:
+        async with grpc_fronted(says(first, artifact(2000)), limits, backend=backend) as site:
             told = await site.client.stream(STREAM, request(STREAM, message=MESSAGE_1_0)).end()
             assert (told.messages, told.code) == ((BEGUN if backend else FIRST,), "INTERNAL")
             assert told.reasons == ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"]
@@ -135,7 +135,7 @@ DETAILS = bytes(Status(code=9, message="too late").SerializeToString()) + FUTURE
 
 
 async def test_an_error_behind_some_messages_stands_behind_them() -> None:
-    async with standing(fails("FAILED_PRECONDITION", "too late", DETAILS, after=(FIRST, SECOND))) as site:
+    async with grpc_fronted(fails("FAILED_PRECONDITION", "too late", DETAILS, after=(FIRST, SECOND))) as site:
         told = await site.client.stream(STREAM).end()
         assert told.messages == (FIRST, SECOND)
         assert (told.code, told.words, told.details) == ("FAILED_PRECONDITION", "too late", DETAILS)
@@ -144,7 +144,7 @@ async def test_an_error_behind_some_messages_stands_behind_them() -> None:
 
 
 async def test_an_error_behind_some_messages_is_the_last_event_of_clients_that_know_one() -> None:
-    async with standing(fails("NOT_FOUND", "gone", after=(FIRST, LAST)), backend=SPEAKS_1_0) as site:
+    async with grpc_fronted(fails("NOT_FOUND", "gone", after=(FIRST, LAST)), backend=SPEAKS_1_0) as site:
         for name, version in (("jsonrpc 1.0", "1.0"), ("jsonrpc 0.3", "0.3"), ("rest 1.0", "1.0")):
             reader = await hearing(site.gateway, name)
             body = await reader.rest()
@@ -159,7 +159,7 @@ async def test_an_error_behind_some_messages_is_the_last_event_of_clients_that_k
 
 
 async def test_an_error_breaks_off_the_stream_of_clients_that_know_no_event_for_it() -> None:
-    async with standing(fails("NOT_FOUND", "gone", after=(FIRST, LAST)), backend=SPEAKS_1_0) as site:
+    async with grpc_fronted(fails("NOT_FOUND", "gone", after=(FIRST, LAST)), backend=SPEAKS_1_0) as site:
         reader = await hearing(site.gateway, "rest 0.3")
         assert state_of(await reader.piece()) == "working"
         assert state_of(await reader.piece()) == "completed"
@@ -170,7 +170,7 @@ async def test_an_error_breaks_off_the_stream_of_clients_that_know_no_event_for_
 
 
 async def test_an_error_before_the_first_message_is_a_plain_answer_where_clients_take_one() -> None:
-    async with standing(fails("NOT_FOUND", "gone"), backend=SPEAKS_1_0) as site:
+    async with grpc_fronted(fails("NOT_FOUND", "gone"), backend=SPEAKS_1_0) as site:
         told = await site.client.stream(STREAM).end()
         assert (told.messages, told.code, told.words) == ((), "NOT_FOUND", "gone")
         for name, content_type in (
@@ -187,7 +187,7 @@ async def test_an_error_before_the_first_message_is_a_plain_answer_where_clients
 
 
 async def test_an_agent_challenges_nobody_in_the_middle_of_a_stream_either() -> None:
-    async with standing(fails("UNAUTHENTICATED", "who is 10.0.0.7", after=(FIRST,)), backend=SPEAKS_1_0) as site:
+    async with grpc_fronted(fails("UNAUTHENTICATED", "who is 10.0.0.7", after=(FIRST,)), backend=SPEAKS_1_0) as site:
         told = await site.client.stream(STREAM).end()
         assert (told.messages, told.code) == ((FIRST,), "INTERNAL")
         assert told.reasons == ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"]
@@ -200,8 +200,8 @@ async def test_an_agent_challenges_nobody_in_the_middle_of_a_stream_either() -> 
         assert b"10.0.0.7" not in body
 
 
-async def test_what_is_no_message_of_a_stream_ends_it() -> None:
-    async with standing(hangs(FIRST, b"<html>10.0.0.7"), backend=SPEAKS_1_0) as site:
+async def test_a_malformed_message_ends_a_stream() -> None:
+    async with grpc_fronted(hangs(FIRST, b"<html>10.0.0.7"), backend=SPEAKS_1_0) as site:
         told = await site.client.stream(STREAM).end()
         assert (told.messages, told.code) == ((FIRST,), "INTERNAL")
         assert told.reasons == ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"]
@@ -220,7 +220,7 @@ async def test_what_is_no_message_of_a_stream_ends_it() -> None:
 
 
 async def test_a_message_that_tells_nothing_passes_to_who_speaks_as_the_agent_does_and_ends_other_streams() -> None:
-    async with standing(says(b"", FUTURE, FIRST), backend=SPEAKS_1_0) as site:
+    async with grpc_fronted(says(b"", FUTURE, FIRST), backend=SPEAKS_1_0) as site:
         assert (await site.client.stream(STREAM).end()).messages == (b"", FUTURE, FIRST)
         reader = await hearing(site.gateway, "jsonrpc 1.0")
         assert reasons(said(await reader.rest())["error"]["data"])[-1] == "UPSTREAM_PROTOCOL"
@@ -285,7 +285,7 @@ async def test_a_lost_connection_ends_every_other_stream_and_tells_no_address(na
 
 @undisturbed(0.1)
 async def test_an_agent_that_falls_silent_has_its_stream_ended_by_the_gateway() -> None:
-    async with standing(hangs(FIRST), "timeouts: { stream_idle: 200ms }", backend=SPEAKS_1_0) as site:
+    async with grpc_fronted(hangs(FIRST), "timeouts: { stream_idle: 200ms }", backend=SPEAKS_1_0) as site:
         told = await site.client.stream(STREAM).end()
         assert (told.messages, told.code, told.reasons) == ((FIRST,), "DEADLINE_EXCEEDED", ["UPSTREAM_IDLE"])
         body = await (await hearing(site.gateway, "jsonrpc 1.0")).rest()
@@ -309,7 +309,7 @@ async def event_of(reader: Client) -> bytes:
 
 async def test_the_silence_of_an_agent_is_filled_with_heartbeats() -> None:
     agent = Held()
-    async with standing(agent, backend=SPEAKS_1_0, settings="heartbeat: 20ms") as site:
+    async with grpc_fronted(agent, backend=SPEAKS_1_0, settings="heartbeat: 20ms") as site:
         for name in JSON:
             agent.say(FIRST)
             reader = await hearing(site.gateway, name)
@@ -325,7 +325,7 @@ async def test_the_silence_of_an_agent_is_filled_with_heartbeats() -> None:
 
 
 async def test_a_client_that_breaks_off_breaks_off_the_agents_stream() -> None:
-    async with standing(hangs(FIRST), backend=SPEAKS_1_0) as site:
+    async with grpc_fronted(hangs(FIRST), backend=SPEAKS_1_0) as site:
         stream = site.client.stream(STREAM)
         assert await stream.next() == FIRST
         stream.cancel()
@@ -342,7 +342,7 @@ async def test_a_client_that_breaks_off_breaks_off_the_agents_stream() -> None:
 
 
 async def test_a_gateway_that_stops_says_so_behind_the_messages() -> None:
-    async with standing(hangs(FIRST), backend=SPEAKS_1_0) as site:
+    async with grpc_fronted(hangs(FIRST), backend=SPEAKS_1_0) as site:
         stream = site.client.stream(STREAM)
         assert await stream.next() == FIRST
         reader = await hearing(site.gateway, "jsonrpc 1.0")

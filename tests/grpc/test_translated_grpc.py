@@ -104,7 +104,7 @@ async def test_a_task_is_told_as_a_message_of_the_clients_generation(speaks: str
         }
 
 
-async def test_of_the_headers_of_an_agent_only_those_of_a2a_become_metadata() -> None:
+async def test_only_a2a_headers_of_an_agent_become_metadata() -> None:
     def answer(received: Received) -> bytes:
         body = json.dumps({"jsonrpc": "2.0", "id": json.loads(received.body)["id"], "result": TASK_1_0}).encode()
         lines = [
@@ -134,7 +134,7 @@ async def test_of_the_headers_of_an_agent_only_those_of_a2a_become_metadata() ->
         [],
     ],
 )
-async def test_what_does_not_fit_the_schema_is_no_answer(tree: Any) -> None:
+async def test_a_result_that_does_not_fit_the_schema_is_refused(tree: Any) -> None:
     async with speaking(plays(result(tree)), "jsonrpc 1.0") as (_, client):
         told = await client.ask(GET, ASKED)
         assert (told.messages, told.code) == ((), "INTERNAL")
@@ -223,7 +223,7 @@ def streams(speaks: str, *trees: Any, last: bytes = b"", whole: bool = True) -> 
 
 
 def begun(speaks: str) -> tuple[bytes, bytes]:
-    """How a stream begins in 1.0 and in 0.3 whose agent begins it with WORKING: older agents have not said the Task."""
+    """Return the first event, in 1.0 and in 0.3, of a stream that begins with WORKING: older agents sent no Task."""
     if speaks.endswith("1.0"):
         return status(), status_0_3()
     task = new.Task(id="t", context_id="c", status=new.TaskStatus(state="TASK_STATE_WORKING"))
@@ -300,7 +300,7 @@ async def test_an_error_event_ends_the_call_also_where_the_agent_goes_on() -> No
 
 
 @for_each("speaks", EVERY)
-async def test_a_stream_that_breaks_off_says_so_behind_what_was_held_back(speaks: str) -> None:
+async def test_a_broken_stream_sends_the_held_back_event_and_then_the_error(speaks: str) -> None:
     async def script(wire: Wire) -> None:
         received = await wire.request()
         await wire.send(streams(speaks, WORKING, COMPLETED, whole=False)(received))

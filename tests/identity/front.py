@@ -66,6 +66,7 @@ async def front(
     *,
     script: Script | None = None,
     tenants: str = '{ acme: ["*"] }',
+    others: str = "",
     more: str = "",
     issuers: Mapping[str, str] | None = None,
     settled: bool = True,
@@ -75,6 +76,7 @@ async def front(
     Args:
         verification: `auth.verification`.
         tenants: `tenants`.
+        others: More agents, each followed by a comma; {url} is the address of the backend.
         more: More lines of the file, such as `gateway:`.
         issuers: More issuers, by name.
         settled: Wait until the issuer's keys are read.
@@ -94,7 +96,7 @@ async def front(
 {names}
   verification: {{ {", ".join(f"{name}: {value}" for name, value in bounds.items())} }}
 tenants: {tenants}
-agents: {{ echo: "{backend.url}" }}
+agents: {{ {others.format(url=backend.url)} echo: "{backend.url}" }}
 {more}
 """
         async with running(text) as gateway:

@@ -1,4 +1,4 @@
-"""What an identity provider has: keys, key set documents, and tokens, good ones and any other bytes."""
+"""An identity provider's keys, key set documents, and tokens, good ones and any other bytes."""
 
 import asyncio
 import atexit
@@ -82,7 +82,7 @@ def compact(header: bytes | Mapping[str, object], payload: bytes | Mapping[str, 
 
 
 def claims(**changes: object) -> dict[str, object]:
-    """What a good token says; a member that is `...` is left out."""
+    """Return the claims of a good token; a member that is `...` is left out."""
     said = {"iss": ISSUER, "aud": "agents", "exp": NOW + 3600, "sub": "ada", "org": "acme", **changes}
     return {name: value for name, value in said.items() if value is not ...}
 
@@ -114,7 +114,7 @@ class Published:
     """The key set of an issuer, served without a socket.
 
     Attributes:
-        documents: What is served, by path; an issuer that is down has none.
+        documents: Served documents by path; an issuer that is down has none.
         headers: Of every answer.
         asked: The paths that were asked for.
         knocked: Set when one is.
@@ -193,7 +193,7 @@ _T = TypeVar("_T")
 
 
 def run(coroutine: Coroutine[Any, Any, _T]) -> _T:
-    """What a coroutine returns, for tests that have no loop of their own."""
+    """Return the result of a coroutine, for tests that have no loop of their own."""
     return _LOOP.run_until_complete(coroutine)
 
 

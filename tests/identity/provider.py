@@ -13,12 +13,12 @@ __all__ = ["KEYS", "Provider", "provider"]
 
 @dataclass
 class Provider:
-    """What is served now.
+    """A provider whose responses a test may change.
 
     Attributes:
         documents: Bodies by path; a path that is missing is answered with 404.
         heads: Raw heads by path, for answers that are not a plain 200.
-        asked: How often each path was asked for.
+        asked: The number of requests of each path.
         open: Cleared, every answer waits until it is set again.
     """
 

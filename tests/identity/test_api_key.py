@@ -75,7 +75,7 @@ def test_the_places_of_a_key_are_bounded_and_the_oldest_goes_first() -> None:
 
 
 @for_each("written", ["abc", "zz" * 32, "ab" * 31])
-def test_what_is_no_sha256_is_refused(written: str) -> None:
+def test_a_malformed_sha256_is_refused(written: str) -> None:
     unchecked = ApiKey.model_construct(sha256=(written,), tenant="acme", agents=None, expires=None)
     with pytest.raises(ValueError, match="hex"):
         ApiKeys({"batch": unchecked.as_settings()})

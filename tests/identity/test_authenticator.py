@@ -46,7 +46,7 @@ def test_a_gateway_without_auth_asks_nobody(shown: Credentials) -> None:
         assert identify(Authenticator(None, anonymous=anonymous, bounds=BOUNDS, key_sets={}), shown) is ANONYMOUS
 
 
-def test_who_shows_nothing_is_anonymous_only_where_that_is_admitted() -> None:
+def test_a_caller_without_a_credential_is_anonymous_only_if_allowed() -> None:
     assert identify(authenticator(), NOTHING) is None
     assert identify(authenticator(anonymous=True), NOTHING) is ANONYMOUS
 
@@ -78,7 +78,7 @@ BAD = {
 
 @for_each("shown", BAD.values())
 @for_each("anonymous", [True, False])
-def test_what_is_offered_and_bad_is_refused_and_never_falls_through(shown: Credentials, *, anonymous: bool) -> None:
+def test_a_bad_credential_is_refused_and_never_falls_through(shown: Credentials, *, anonymous: bool) -> None:
     with pytest.raises(AuthInvalid) as caught:
         identify(authenticator(settings=auth(KEYS), anonymous=anonymous), shown)
     assert KEY.decode() not in caught.value.message + caught.value.detail
@@ -132,7 +132,7 @@ def at(address: str, shown: Credentials) -> Credentials:
 
 
 def fails(who: Authenticator, shown: Credentials, now: float = NOW, tick: float = 0.0) -> type[Fault]:
-    """How a credential is refused."""
+    """Return the class of the fault that refuses a credential."""
     with pytest.raises(Fault) as caught:
         identify(who, shown, now, tick)
     return type(caught.value)
@@ -154,7 +154,7 @@ def test_an_address_that_keeps_failing_is_not_looked_at_until_time_has_passed() 
     assert identify(who, at(HERE, by_header(KEY)), tick=40.0) is not None
 
 
-def test_it_is_told_when_to_come_back_and_nothing_else() -> None:
+def test_a_limited_caller_is_told_when_to_retry_and_nothing_else() -> None:
     who = strict()
     use_up(who)
     with pytest.raises(RateLimited) as caught:
@@ -163,7 +163,7 @@ def test_it_is_told_when_to_come_back_and_nothing_else() -> None:
     assert HERE not in caught.value.message + caught.value.detail
 
 
-def test_who_is_known_to_be_good_is_served_while_others_at_its_address_fail() -> None:
+def test_known_callers_are_served_while_others_at_their_address_fail() -> None:
     who = strict()
     good = [at(HERE, bearer(token())), at(HERE, bearer(KEY)), at(HERE, by_header(KEY))]
     assert all(identify(who, shown) for shown in good)
@@ -201,7 +201,7 @@ def test_a_token_in_the_header_of_keys_does_not_spoil_it_as_a_bearer() -> None:
     assert identify(who, at(HERE, bearer(token()))) is not None
 
 
-def test_what_is_not_the_callers_fault_is_no_failure() -> None:
+def test_unavailable_keys_are_no_failure_of_the_caller() -> None:
     down = Published()
     assert not down.read()
     who = authenticator(down.key_set, auth(KEYS, THREE))
@@ -211,7 +211,7 @@ def test_what_is_not_the_callers_fault_is_no_failure() -> None:
     assert fails(who, at(HERE, by_header(b"next"))) is AuthInvalid
 
 
-def test_what_is_refused_unread_is_no_failure() -> None:
+def test_credentials_refused_unread_are_no_failures() -> None:
     who = strict()
     for _ in range(10):
         for shown in (Credentials((b"Basic x",)), by_header(b""), Credentials((b"x",), (b"y",)), bearer(b"x" * 9000)):
@@ -269,7 +269,7 @@ def test_a_burst_of_new_tokens_is_verified_over_many_turns_and_known_credentials
     assert max(after - before for before, after in zip([0, *done], done, strict=False)) <= 8
 
 
-def test_of_one_token_in_many_requests_that_wait_one_is_verified() -> None:
+def test_a_token_in_many_waiting_requests_is_verified_once() -> None:
     down = Published()
     who = authenticator(down.key_set)
 

@@ -1,4 +1,4 @@
-"""How agents are reached over TLS: with which certificate, asked for by which name, over HTTP and over gRPC."""
+"""Agents over TLS: the client certificate, and the name that is checked, over HTTP and over gRPC."""
 
 import ssl
 from pathlib import Path
@@ -78,7 +78,7 @@ async def test_an_agent_that_asks_for_a_certificate_gets_the_one_of_the_file(
 @pytest.mark.parametrize(
     ("tls", "good"), [(SHOWN + NAMED, True), (NAMED, False), (SHOWN, False)], ids=["both", "no certificate", "no name"]
 )
-async def test_over_grpc_as_well(tmp_path: Path, tls: str, *, good: bool) -> None:
+async def test_a_grpc_agent_is_reached_with_the_client_certificate(tmp_path: Path, tls: str, *, good: bool) -> None:
     place = Place(tmp_path, "agent.internal")
     message = SendMessageResponse(message=Message(message_id="m2", role=Role.ROLE_AGENT)).SerializeToString()
     async with grpc_agent(says(message), tls=place.grpc_server()) as one:

@@ -99,7 +99,7 @@ def test_a_common_name_is_a_line_of_visible_text(name: str) -> None:
 
 
 @given(st.text(max_size=80))
-def test_what_fits_has_the_texts_of_the_pattern_and_no_slash_elsewhere(name: str) -> None:
+def test_matched_names_have_the_texts_of_the_pattern_and_no_other_slash(name: str) -> None:
     for text in (name, f"spiffe://mesh.test/ns/{name}/sa/x", f"spiffe://mesh.test/ns/acme/sa/{name}"):
         tenant = uri(MESH).tenant_of(ClientName("uri", text))
         if tenant is not None:
@@ -136,14 +136,14 @@ def test_what_fits_has_the_texts_of_the_pattern_and_no_slash_elsewhere(name: str
         ("common_name", "a\0b", "is no common name"),
     ],
 )
-def test_what_is_no_pattern_is_refused_with_a_remedy(kind: str, text: str, fact: str) -> None:
+def test_a_malformed_pattern_is_refused_with_a_remedy(kind: str, text: str, fact: str) -> None:
     with pytest.raises(ValueError, match=fact) as refused:
         ClientPattern.parse(kind, text)
     told, remedy = refused.value.args
     assert (told, bool(remedy)) == (fact, True)
 
 
-def test_the_narrower_pattern_fits_less_wherever_they_differ() -> None:
+def test_a_narrower_pattern_matches_fewer_names() -> None:
     whole, one, two = uri("spiffe://x/a/b"), uri("spiffe://x/a/*"), uri("spiffe://x/{tenant}/*")
     assert whole.is_narrower(one)
     assert one.is_narrower(two)

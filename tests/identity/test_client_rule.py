@@ -1,4 +1,4 @@
-"""Whose a certificate is, by its names."""
+"""The tenant of a certificate, by its names."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def find(*subjects: str, clients: dict[str, Any] = CLIENTS) -> tuple[str, str, s
     return whose.client, whose.tenant, whose.name.subject, whose.agents
 
 
-def test_the_narrowest_pattern_counts_wherever_it_stands() -> None:
+def test_the_narrowest_pattern_wins_in_any_order() -> None:
     backwards = dict(reversed(CLIENTS.items()))
     for clients in (CLIENTS, backwards):
         assert find("spiffe://m/ns/globex/sa/a", clients=clients)[:2] == ("mesh", "globex")
@@ -31,7 +31,7 @@ def test_the_narrowest_pattern_counts_wherever_it_stands() -> None:
         assert find("spiffe://m/ns/acme/sa/lost", clients=clients)[::3] == ("shut", frozenset())
 
 
-def test_several_names_of_one_client_are_one_caller_in_whatever_order() -> None:
+def test_several_names_of_one_client_are_one_caller_in_any_order() -> None:
     both = find("b.acme.test", "a.acme.test", "elsewhere.test")
     assert both == find("a.acme.test", "elsewhere.test", "b.acme.test") == ("hosts", "acme", "a.acme.test", None)
 
@@ -57,12 +57,12 @@ def test_a_common_name_counts_only_where_there_is_no_other_name() -> None:
         (("CN=a\x1b[2J",), "fits CN=a�"),
     ],
 )
-def test_what_cannot_be_told_is_nobodys(subjects: tuple[str, ...], why: str) -> None:
+def test_certificates_without_one_certain_client_are_refused(subjects: tuple[str, ...], why: str) -> None:
     with pytest.raises(UnknownClient, match=why):
         find(*subjects)
 
 
-def test_patterns_that_no_check_has_seen_are_nobodys_where_they_cross() -> None:
+def test_names_that_fit_crossing_patterns_belong_to_no_client() -> None:
     crossing = {"a": {"uri": "spiffe://m/*/x", "tenant": "a"}, "b": {"uri": "spiffe://m/x/*", "tenant": "b"}}
     with pytest.raises(UnknownClient, match="matches several clients: a, b"):
         find("spiffe://m/x/x", clients=crossing)

@@ -53,7 +53,7 @@ def who(document: bytes = GOOD) -> Authenticator:
     return authenticator(reading(document).key_set, SETTINGS)
 
 
-def test_there_are_enough_of_them() -> None:
+def test_the_corpus_is_large_enough() -> None:
     assert len(TOKENS) > 400
     assert len(KEY_SETS) > 50
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 # ---- API keys ------------------------------------------------------------------------------------------------------
 
 
-async def test_guessing_at_keys_is_slow_and_who_was_known_before_is_served() -> None:
+async def test_guessing_at_keys_is_slow_and_known_callers_are_served() -> None:
     async with front({"failures": "20/h"}) as place:
         assert (await place.call(key_header())).status == 200
         statuses = [(await place.call((b"X-API-Key", b"guess-%d" % number))).status for number in range(40)]
@@ -32,7 +32,7 @@ async def test_guessing_at_keys_is_slow_and_who_was_known_before_is_served() -> 
             assert (answer.status, answer.reasons) == (429, ["RATE_LIMITED"])
             assert 1 <= int(answer.header("retry-after") or 0) <= 180
             assert answer.header("www-authenticate") is None
-        # Who shows nothing is told so, as ever.
+        # A request without a credential is still told so.
         assert (await place.call()).status == 401
         await place.gateway.until(lambda: len(place.gateway.lines) == 46)
         lines = [line for line in place.gateway.lines if line["status"] == 429]
@@ -127,7 +127,7 @@ agents:
         for seen in (*one.requests, *two.requests):
             assert secret("acme") not in repr(seen).encode()
             assert secret("globex") not in repr(seen).encode()
-        # What is read beside requests is shown the credential of its own backend, too.
+        # Requests of the gateway itself have the credential of their own backend, too.
         assert (OURS + "-two").encode() not in b"".join(bytes(wire.buffer) for wire in one.wires)
 
 

@@ -121,7 +121,7 @@ async def test_no_authority_of_the_environment_is_trusted_and_no_secret_written_
     context.sni_callback = lambda _session, name, _context: knocks.append(name)
     async with agent_at(context) as backend:
         url = f"https://localhost:{backend.port}"
-        # Whoever trusts the authority gets an answer.
+        # A client that trusts the authority gets an answer.
         trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         authority.configure_trust(trusting)
         async with httpx.AsyncClient(verify=trusting, trust_env=False) as http:

@@ -66,7 +66,7 @@ async def test_no_poisoned_key_set_changes_anything(caplog: pytest.LogCaptureFix
     assert "PRIVATE" not in caplog.text
 
 
-async def test_a_key_that_is_withdrawn_ends_what_is_remembered() -> None:
+async def test_a_withdrawn_key_ends_cached_tokens() -> None:
     async with front({**OFTEN, "remember": "1h"}) as place:
         old = good(time.time())
         new = compact({"alg": "RS256", "kid": "k2"}, said(time.time()), rsa_key(2))
@@ -93,7 +93,7 @@ PROXIED = 'gateway: { listen: "127.0.0.1:0", admin: "127.0.0.1:0", trusted_proxi
 
 
 def origin(address: bytes) -> Header:
-    """What the proxy in front says of where a request came from."""
+    """Return the header of the proxy in front that tells the origin of a request."""
     return b"X-Forwarded-For", address
 
 
@@ -119,7 +119,7 @@ async def storm(place: Front, *headers: Header) -> Counter[int]:
     return seen
 
 
-async def test_a_storm_of_unknown_keys_changes_nothing_for_who_is_good() -> None:
+async def test_a_storm_of_unknown_keys_does_not_affect_valid_callers() -> None:
     async with front({"failures": "600/h"}, more=PROXIED) as place:
         began = time.monotonic()
         known, same, another = shown(good(time.time())), origin(b"192.0.2.1"), origin(b"192.0.2.2")
@@ -129,7 +129,7 @@ async def test_a_storm_of_unknown_keys_changes_nothing_for_who_is_good() -> None
             number = 0
             while not weather.done():
                 number += 1
-                # Who was good stays so at the attacker's own address, and anybody is at any other.
+                # Known callers are served at the attacker's own address, and all callers at any other.
                 assert (await place.call(known, same)).status == 200
                 assert (await place.call(shown(good(time.time(), jti=str(number))), another)).status == 200
         seen = weather.result()
@@ -151,7 +151,7 @@ async def test_a_storm_of_unknown_keys_changes_nothing_for_who_is_good() -> None
 
 
 @undisturbed(0.5)
-async def test_a_storm_while_the_issuer_hangs_holds_up_nobody_who_is_good() -> None:
+async def test_a_storm_while_the_issuer_hangs_does_not_delay_valid_callers() -> None:
     async with front(more=PROXIED) as place:
         known, same = shown(good(time.time())), origin(b"192.0.2.1")
         assert (await place.call(known, same)).status == 200
@@ -165,7 +165,7 @@ async def test_a_storm_while_the_issuer_hangs_holds_up_nobody_who_is_good() -> N
                 assert (await place.good(jti=str(started))).status == 200
                 slowest = max(slowest, time.monotonic() - started)
         assert set(weather.result()) == {401, 429}
-        # Whoever waited for keys would have waited for two seconds.
+        # A call that waited for keys would have waited for two seconds.
         assert slowest < 1.5
 
 

@@ -47,11 +47,11 @@ def test_a_key_stands_as_the_file_has_it_now_and_until_its_end() -> None:
         (ANONYMOUS_TENANT, "/"),
     ],
 )
-def test_who_cannot_be_proven_to_be_that_any_more_is_nobody(tenant: str, principal: str) -> None:
+def test_principals_without_proof_are_not_entitled(tenant: str, principal: str) -> None:
     assert proven(tenant, principal) is None
 
 
-def test_of_tokens_the_issuer_counts() -> None:
+def test_owners_by_token_are_known_by_their_issuer() -> None:
     for tenant, principal in (("globex", "corp/a/b"), ("globex", "corp/"), ("acme", "fixed/ann")):
         issuer, _, subject = principal.partition("/")
         assert proven(tenant, principal) == Principal(tenant, subject, "jwt", issuer)
@@ -68,7 +68,7 @@ def test_of_tokens_the_issuer_counts() -> None:
         ("acme", "mtls/", False),
     ],
 )
-def test_of_certificates_the_name_counts(tenant: str, principal: str, *, stands: bool) -> None:
+def test_owners_by_certificate_are_known_by_their_name(tenant: str, principal: str, *, stands: bool) -> None:
     mtls = {
         "ca": "clients.pem",
         "clients": {"mesh": {"uri": "spiffe://m/{tenant}/*"}, "fax": {"common_name": "fax", "tenant": "globex"}},
@@ -117,7 +117,7 @@ def test_a_certificate_still_proves_what_its_names_do_now() -> None:
         (False, "acme", "corp/ann", False),
     ],
 )
-def test_where_callers_without_a_credential_are_admitted_the_anonymous_stands(
+def test_the_anonymous_stays_entitled_if_anonymous_callers_are_allowed(
     tenant: str, principal: str, *, asks: bool, stands: bool
 ) -> None:
     now = Entitlement(AUTH.as_settings() if asks else None, anonymous=True)
@@ -160,7 +160,7 @@ def test_the_end_of_a_key_that_was_known_when_it_was_shown_ends_nothing() -> Non
         Principal(ANONYMOUS_TENANT),
     ],
 )
-def test_what_the_file_does_not_accept_any_more_proves_nothing(principal: Principal) -> None:
+def test_credentials_removed_from_the_file_prove_nothing(principal: Principal) -> None:
     assert again(principal) is None
 
 
@@ -227,7 +227,7 @@ def of_clients(**entry: Any) -> Entitlement:
 
 
 @for_each("trusted", [True, False])
-def test_whom_a_client_spoke_for_stands_as_long_as_it_is_trusted(*, trusted: bool) -> None:
+def test_delegated_principals_stay_entitled_while_their_client_is_trusted(*, trusted: bool) -> None:
     now = of_clients(trust_identity_headers=trusted)
     caller = Principal(
         "acme", SAN[0], "mtls", "mtls", claims={"san": SAN}, trusted=True, on_behalf_of="alice", session="s1"
@@ -243,7 +243,7 @@ def test_whom_a_client_spoke_for_stands_as_long_as_it_is_trusted(*, trusted: boo
     assert owner.who == found.who
 
 
-def test_what_is_on_a_certificate_is_known_while_its_call_goes_on() -> None:
+def test_claims_of_a_certificate_last_as_long_as_its_call() -> None:
     now = of_clients()
     caller = Principal("acme", SAN[0], "mtls", "mtls", claims={"san": SAN, "subject": "CN=x", "client": "was"})
     found = now.of_caller(caller, 0.0)

@@ -39,7 +39,7 @@ CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, Any]], str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_an_example_lets_in_who_it_should_and_nobody_else(name: str) -> None:
+async def test_an_example_admits_exactly_the_intended_callers(name: str) -> None:
     variable, claims, lacking, tenant_claim = CASES[name]
     async with provider() as served, ScriptedBackend(agent(answers(whole(RESULT)), CARD)) as backend:
         served.publish(*published())

@@ -85,7 +85,7 @@ async def test_a_claim_may_be_told_under_another_name() -> None:
 # ---- of trusted clients ----------------------------------------------------------------------------------------------
 
 
-async def test_a_trusted_client_says_for_whom_it_calls(tmp_path: Path) -> None:
+async def test_a_trusted_client_names_the_principal(tmp_path: Path) -> None:
     async with trusting(tmp_path) as (site, gateway, backend, mine):
         said = [(TENANT, b"acme"), (SUBJECT, b"alice%20b"), (SESSION, b"s1")]
         assert (await site.post(mine, said)).status == 200
@@ -95,7 +95,7 @@ async def test_a_trusted_client_says_for_whom_it_calls(tmp_path: Path) -> None:
         assert told(backend) == (b"acme", ACME.encode(), None)
 
 
-async def test_over_one_connection_each_call_is_for_whom_it_says(tmp_path: Path) -> None:
+async def test_each_call_of_a_connection_has_its_own_principal(tmp_path: Path) -> None:
     async with trusting(tmp_path) as (site, _, backend, mine):
         client = await site.client(site.tls(mine))
         for name in (b"alice", b"bob", b"alice", b"alice"):
@@ -127,14 +127,14 @@ async def test_a_trusted_client_speaks_for_no_other_tenant(tmp_path: Path) -> No
         [(SUBJECT, "å".encode())],
     ],
 )
-async def test_what_names_nobody_is_refused(tmp_path: Path, said: list[tuple[bytes, bytes]]) -> None:
+async def test_identity_headers_without_a_name_are_refused(tmp_path: Path, said: list[tuple[bytes, bytes]]) -> None:
     async with trusting(tmp_path) as (site, _, backend, mine):
         answer = await site.post(mine, said)
         assert answer.json["error"]["code"] == -32600
         assert backend.requests == []
 
 
-async def test_what_is_spelled_otherwise_or_is_of_the_connection_is_dropped(tmp_path: Path) -> None:
+async def test_misspelled_and_hop_by_hop_identity_headers_are_dropped(tmp_path: Path) -> None:
     async with trusting(tmp_path) as (site, _, backend, mine):
         for said in (
             [(b"X_A2A_Subject", b"alice"), (b"X_A2A_Tenant", b"globex")],
@@ -163,7 +163,7 @@ async def test_everybody_elses_headers_are_dropped(tmp_path: Path, who: str) -> 
         assert told(backend) == (b"acme", subject, None)
 
 
-async def test_with_tasks_of_principals_each_whom_a_client_speaks_for_has_its_own(tmp_path: Path) -> None:
+async def test_delegated_principals_have_their_own_tasks(tmp_path: Path) -> None:
     state = b'"status":{"state":"TASK_STATE_WORKING"}'
     task = b'{"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t1","contextId":"c1",%b}}}' % state
     get = b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"t1"}}'

@@ -79,7 +79,7 @@ def test_a_token_without_kid_means_the_only_key_that_fits() -> None:
 
 
 def bad_keys() -> dict[str, object]:
-    """Those that the corpus does not have (`corpus/key_set.py`)."""
+    """Return bad keys that the corpus lacks (`corpus/key_set.py`)."""
     good = jwk(rsa_key(), "bad")
     return {
         "private": {**RSAAlgorithm.to_jwk(rsa_key(), as_dict=True), "key_ops": ["verify"], "kid": "bad"},
@@ -112,7 +112,7 @@ def test_a_bad_key_is_ignored_and_the_good_ones_stay(name: str) -> None:
     assert not any(keys.find("bad", algorithm) for algorithm in ALGORITHMS)
 
 
-def test_of_two_keys_of_one_name_the_one_that_was_known_stays() -> None:
+def test_a_known_key_wins_over_another_with_the_same_kid() -> None:
     before = keys_of(jwk(rsa_key(0)))
     for second in (jwk(rsa_key(1)), jwk(rsa_key(1), alg="PS256")):
         for pair in ((jwk(rsa_key(0)), second), (second, jwk(rsa_key(0)))):
@@ -172,7 +172,7 @@ def test_discovery_leads_nowhere_else(changes: dict[str, object]) -> None:
 
 
 @for_each("document", [b"", b"<html>", b"[]", b"{}", b"[" * 100_000])
-def test_what_is_no_discovery_document_leads_nowhere(document: bytes) -> None:
+def test_a_malformed_discovery_document_gives_no_keys(document: bytes) -> None:
     keys = discovered()
     keys.documents[DISCOVERY] = document
     assert not keys.read()
@@ -236,7 +236,7 @@ def test_a_storm_of_unknown_keys_causes_one_reading_in_ten_seconds_or_as_the_fil
     who = authenticator(keys.key_set)
 
     async def refused(*names: str) -> int:
-        """How often the keys were read until now."""
+        """Return how often the keys were read until now."""
         storm = [who.authenticate(bearer(token(header={"kid": name})), lambda: NOW) for name in names]
         answers = await asyncio.gather(*storm, return_exceptions=True)
         assert {type(answer) for answer in answers} == {AuthInvalid}
@@ -338,7 +338,7 @@ def test_a_compressed_answer_is_not_read() -> None:
 
 
 def test_an_issuer_that_never_ends_its_answer_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jwks, "_DEADLINE", 0.05)
+    monkeypatch.setattr(jwks, "DEADLINE", 0.05)
     keys = Published(jwk(rsa_key()))
     keys.open.clear()
     assert not keys.read()

@@ -202,7 +202,7 @@ OFTEN_GOOD = {"iss": ISSUER, "aud": "agents", "exp": NOW + 60, "nbf": NOW, "iat"
 
 @settings(deadline=None)  # the first key takes long to make
 @given(st.fixed_dictionaries({}, optional={name: st.just(good) | JSON for name, good in OFTEN_GOOD.items()}))
-def test_whatever_a_true_token_says_the_tenant_is_a_name_or_it_is_refused(said: dict[str, object]) -> None:
+def test_a_valid_token_names_a_tenant_or_is_refused(said: dict[str, object]) -> None:
     with suppress(Fault):
         principal = identify(authenticator(), bearer(compact({"alg": "RS256", "kid": "k1"}, said)))
         assert principal is not None
@@ -217,7 +217,7 @@ READY = authenticator(EXHAUSTED.key_set)
 
 @settings(deadline=None)  # the first key takes long to make
 @given(st.fixed_dictionaries({"alg": st.just("RS256") | JSON}, optional={"kid": st.just("k1") | JSON, "crit": JSON}))
-def test_whatever_the_header_says_nothing_but_faults_comes_of_it(header: dict[str, object]) -> None:
+def test_every_header_of_an_unsigned_token_is_a_fault(header: dict[str, object]) -> None:
     signed = segment(json.dumps(header).encode()) + b"." + segment(json.dumps(claims()).encode())
     with suppress(Fault):
         identify(READY, bearer(signed + b"." + segment(b"nothing")))
@@ -251,14 +251,14 @@ def test_a_bad_token_is_verified_once_in_five_seconds_or_as_often_as_the_file_sa
             identify(who, bearer(token(rsa_key(1))), NOW + 2 * lasts)
 
 
-def test_what_is_remembered_does_not_outlive_the_token() -> None:
+def test_the_cache_does_not_outlive_the_token() -> None:
     who = authenticator()
     assert ages(who, token(exp=NOW + 5), 34.0) == [True]
     with pytest.raises(AuthExpired):
         identify(who, bearer(token(exp=NOW + 5)), NOW + 35)
 
 
-def test_what_is_remembered_does_not_outlive_the_configuration() -> None:
+def test_the_cache_does_not_outlive_the_configuration() -> None:
     key_set = published().key_set
     assert identify(authenticator(key_set), bearer(token())) is not None
     with pytest.raises(AuthInvalid):

@@ -1,4 +1,4 @@
-"""What is read of a certificate, and who calls by it."""
+"""The contents of a certificate that are read, and the principal that they make."""
 
 import hashlib
 
@@ -41,7 +41,7 @@ def test_names_issuer_and_end_are_read() -> None:
 
 
 @for_each("der", [b"", b"\x30\x00", b"nothing of the kind"])
-def test_what_cannot_be_read_is_nobodys(der: bytes) -> None:
+def test_an_unreadable_certificate_belongs_to_no_client(der: bytes) -> None:
     found = read_certificate(der)
     assert (found.uris, found.dns, found.common_names) == ((), (), ())
     with pytest.raises(AuthInvalid):
@@ -52,7 +52,7 @@ SOUND = Authority().issue(ACME, "a.test", common_names=("one",)).der
 
 
 @given(st.integers(0, len(SOUND) - 1), st.integers(0, 255))
-def test_a_certificate_with_any_byte_changed_is_read_or_nobodys(at: int, byte: int) -> None:
+def test_a_certificate_with_any_byte_changed_is_read_or_refused(at: int, byte: int) -> None:
     changed = SOUND[:at] + bytes([byte]) + SOUND[at + 1 :]
     found = read_certificate(changed)
     assert found.digest == hashlib.sha256(changed).digest()
@@ -70,7 +70,7 @@ def test_a_caller_has_what_its_certificate_says_as_claims() -> None:
     assert caller.expires == 100.0
 
 
-def test_after_its_end_it_proves_nothing_and_a_clock_that_was_wrong_costs_nothing() -> None:
+def test_an_expired_certificate_is_refused_and_a_corrected_clock_accepts_it_again() -> None:
     certificates = Certificates(MTLS, 10)
     for _ in range(2):
         assert certificates.find(certificate(ACME), 99.9).tenant == "acme"
@@ -87,7 +87,7 @@ def test_a_refusal_is_told_again_and_names_the_certificate_to_operators_only() -
         assert told.value.detail == "no entry of auth.mtls.clients fits spiffe://other.test/acme/x"
 
 
-def test_who_is_vouched_for_no_longer_has_to_connect_again() -> None:
+def test_a_client_with_a_void_certificate_has_to_connect_again() -> None:
     certificates = Certificates(MTLS, 10)
     shown = certificate(ACME)
     assert certificates.find(shown, 0.0).tenant == "acme"

@@ -58,7 +58,7 @@ async def test_a_certificate_says_who_calls(tmp_path: Path) -> None:
             assert gateway.metric("auth_total", method="mtls", issuer="mtls", result="ok") == number
 
 
-async def test_a_certificate_that_is_nobodys_is_refused_and_never_a_stranger(tmp_path: Path) -> None:
+async def test_a_certificate_of_no_client_is_refused_and_never_anonymous(tmp_path: Path) -> None:
     tenants = TENANTS + "  anonymous: [echo]\n"
     async with certifying(tmp_path, tenants=tenants, anonymous=True) as (site, gateway, agent):
         assert (await site.post(None)).status == 200
@@ -73,7 +73,7 @@ async def test_a_certificate_that_is_nobodys_is_refused_and_never_a_stranger(tmp
         assert len(agent.requests) == 1
 
 
-async def test_who_shows_none_is_asked_for_a_credential(tmp_path: Path) -> None:
+async def test_a_caller_without_a_certificate_is_asked_for_a_credential(tmp_path: Path) -> None:
     async with certifying(tmp_path) as (site, gateway, _):
         answer = await site.post(None)
         assert (answer.status, answer.reasons) == (401, ["AUTH_MISSING"])
@@ -115,7 +115,7 @@ async def test_a_certificate_is_good_until_its_end_and_not_beyond(tmp_path: Path
         assert gateway.metric("auth_total", method="mtls", result="expired") == 1
 
 
-async def test_where_one_is_required_it_is_good_still_beside_a_token(tmp_path: Path) -> None:
+async def test_a_required_certificate_must_be_valid_beside_a_token(tmp_path: Path) -> None:
     for more, over in (("    with_token: true\n    require: true\n", 401), ("    with_token: true\n", 200)):
         folder = tmp_path / str(over)
         folder.mkdir()
@@ -131,7 +131,7 @@ async def test_where_one_is_required_it_is_good_still_beside_a_token(tmp_path: P
                 assert status == 200 or answer.reasons == ["AUTH_EXPIRED"]
 
 
-async def test_what_a_proxy_says_of_a_certificate_is_never_believed(tmp_path: Path) -> None:
+async def test_certificate_headers_of_a_proxy_are_ignored(tmp_path: Path) -> None:
     said = [
         (b"x-forwarded-client-cert", f"Hash=0;URI={ACME}".encode()),
         (b"client-cert", b":AAAA:"),
@@ -145,7 +145,7 @@ async def test_what_a_proxy_says_of_a_certificate_is_never_believed(tmp_path: Pa
         assert (asked.header(b"x-forwarded-client-cert"), asked.header(b"client-cert")) == (None, None)
 
 
-async def test_an_agent_is_picked_by_what_is_on_the_certificate(tmp_path: Path) -> None:
+async def test_claims_of_a_certificate_pick_an_agent(tmp_path: Path) -> None:
     other = (
         "    match: { path: /echo }\n  mesh:\n    backend: http://127.0.0.1:9\n    match:\n"
         "      - { path: /echo, claim: { client: mesh } }\n      - { path: /dns, claim: { san: reports.acme.test } }\n"

@@ -68,7 +68,7 @@ async def test_a_certificate_that_cannot_be_verified_ends_the_handshake(
         assert agent.requests == []
 
 
-async def test_an_intermediate_is_trusted_alone_and_for_what_it_may_sign(tmp_path: Path) -> None:
+async def test_an_intermediate_is_trusted_without_its_root_and_within_its_constraints(tmp_path: Path) -> None:
     async with certifying(tmp_path, written=True) as (site, _, _agent):
         partner = Authority("partner", Authority("root"), only=("mesh.test", "acme.test"))
         (tmp_path / "clients.pem").write_bytes(partner.pem)
@@ -80,7 +80,7 @@ async def test_an_intermediate_is_trusted_alone_and_for_what_it_may_sign(tmp_pat
             assert line["detail"] == "the client's certificate: permitted subtree violation"
 
 
-async def test_where_it_is_required_nobody_gets_a_connection_without(tmp_path: Path) -> None:
+async def test_a_required_certificate_is_needed_for_a_connection(tmp_path: Path) -> None:
     async with certifying(tmp_path, more="    require: true\n") as (site, _, _):
         line = await site.line(None)
         assert (line["reason"], line["detail"]) == ("auth_invalid", "the client has shown no certificate")

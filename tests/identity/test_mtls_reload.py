@@ -72,7 +72,7 @@ async def test_an_authority_less_ends_connections_that_it_may_have_vouched_for(t
         trust(site, other)
         assert await site.reload(site.text()) is ReloadResult.APPLIED
         assert await client.ended() == b""
-        # Who showed nothing has nothing to lose.
+        # A caller without a credential loses nothing.
         assert await asked(stranger) == (401, ["AUTH_MISSING"])
         assert (await site.line(site.authority.issue(ACME)))["detail"].startswith("the client's certificate: ")
         assert (await site.post(other.issue(ACME))).status == 200
@@ -146,7 +146,7 @@ async def test_a_stream_ends_with_the_entry_or_the_authority_of_its_caller(tmp_p
             await client.ask("POST", "/echo", STREAM, [JSON])
             assert (await client.head())[0] == 200
             await client.piece()
-            # What leaves its caller alone ends nothing.
+            # A change that does not affect its caller ends nothing.
             trust(site, site.authority, Authority("other"))
             assert await site.reload(site.text(clients=mesh)) is ReloadResult.APPLIED
             assert gateway.metric("streams_open") == 1
@@ -213,7 +213,7 @@ async def test_over_http_2_clients_are_sent_elsewhere_and_come_back_by_who_is_tr
             return await code(over) if name == "CANCELLED" else name
 
         async with channel(mine) as gone, channel(shown) as stays:
-            # Who is known is told what is wrong with the call.
+            # A known caller is told the fault of the call.
             assert await code(gone) == await code(stays) == "NOT_FOUND"
             trust(site, other)
             assert await site.reload(site.text()) is ReloadResult.APPLIED

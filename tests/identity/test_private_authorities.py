@@ -44,7 +44,7 @@ async def reread(site: Site) -> ReloadReport:
     return await reloader.reload(Trigger.ADMIN)
 
 
-async def test_keys_are_read_from_an_issuer_whom_a_private_authority_vouches_for(tmp_path: Path) -> None:
+async def test_keys_are_read_from_an_issuer_with_a_private_authority(tmp_path: Path) -> None:
     authority = trustme.CA()
     (tmp_path / "tls").mkdir()
     (tmp_path / "tls/ca.pem").write_bytes(authority.cert_pem.bytes())
@@ -93,7 +93,7 @@ agents: {{ echo: http://127.0.0.1:9 }}
             assert gateway.snapshot.key_sets["corp"].ready
 
 
-async def test_webhooks_are_called_whom_a_private_authority_vouches_for_and_its_file_is_read_again(
+async def test_webhooks_with_a_private_authority_are_called_and_its_file_is_reloaded(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     authority = trustme.CA()

@@ -138,7 +138,7 @@ async def test_over_grpc_the_challenge_is_metadata(grpc_over: None) -> None:
         assert shown == f'Bearer realm="a2a", resource_metadata="{here.url}{WELL_KNOWN}"'
 
 
-async def test_without_issuers_of_tokens_there_is_none() -> None:
+async def test_a_gateway_without_issuers_has_no_resource_metadata() -> None:
     async with ScriptedBackend(agent(answers(whole(RESULT)), CARD)) as backend:
         text = f"auth: {{ api_keys: {{ bot: {{ sha256: {'a' * 64}, tenant: acme }} }} }}\ntenants: {{ acme: ['*'] }}\n"
         async with running(f"{text}agents: {{ open: '{backend.url}' }}") as gateway:

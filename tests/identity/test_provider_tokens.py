@@ -125,12 +125,12 @@ def test_a_refusal_by_the_map_is_remembered_and_told_alike() -> None:
     ("path", "subject"),
     [("sub", ENTRA["sub"]), ("preferred_username", "ada@contoso.com"), ("nowhere", ""), ("x.y", "n")],
 )
-def test_another_claim_may_say_who_calls(path: str, subject: str) -> None:
+def test_another_claim_may_name_the_principal(path: str, subject: str) -> None:
     assert who({**ENTRA, "x": {"y": "n"}}, tenant_claim="tid", principal_claim=path).subject == subject
 
 
 @for_each("value", [7, None, ["ada"], {"ada": 1}, "a\nb"])
-def test_who_calls_is_a_printable_text(value: object) -> None:
+def test_a_principal_is_a_printable_text(value: object) -> None:
     with pytest.raises(AuthInvalid, match="malformed"):
         who({**ENTRA, "oid": value}, tenant_claim="tid", principal_claim="oid")
 
@@ -146,9 +146,7 @@ def test_who_calls_is_a_printable_text(value: object) -> None:
         (ENTRA, Requirement(("Agents.Call", "Agents.Read"), ("Operator",), (("tid", DIRECTORY),))),
     ],
 )
-def test_what_an_agent_requires_is_found_in_the_tokens_of_providers(
-    claims: dict[str, Any], requirement: Requirement
-) -> None:
+def test_required_claims_are_found_in_tokens_of_providers(claims: dict[str, Any], requirement: Requirement) -> None:
     assert requirement.lacking(Principal("acme", claims=claims)) == ()
 
 
@@ -165,6 +163,6 @@ def test_what_an_agent_requires_is_found_in_the_tokens_of_providers(
         Requirement(claims=(("organization", "globex"),)),
     ],
 )
-def test_what_is_not_there_is_lacking(requirement: Requirement) -> None:
+def test_absent_claims_are_lacking(requirement: Requirement) -> None:
     assert requirement.lacking(Principal("acme", claims=KEYCLOAK)) != ()
     assert requirement.lacking(Principal("acme", method="api_key", key="k")) != ()

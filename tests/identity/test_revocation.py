@@ -1,4 +1,4 @@
-"""Who is shut out by another configuration is told nothing more, and all others hear their streams to the end."""
+"""Clients that another configuration locks out learn nothing more, and all others receive their streams to the end."""
 
 import hashlib
 import json
@@ -103,7 +103,7 @@ def last_words(said: bytes) -> str:
 
 
 @pytest.mark.parametrize("how", REVOKED)
-async def test_who_is_shut_out_hears_why_at_once_and_nothing_more(how: str, tmp_path: Path) -> None:
+async def test_a_revoked_client_gets_the_reason_at_once_and_nothing_more(how: str, tmp_path: Path) -> None:
     text, reason = REVOKED[how]
     async with two_streams(tmp_path) as (site, held, acme, globex):
         await site.rewrite(text)
@@ -118,7 +118,7 @@ async def test_who_is_shut_out_hears_why_at_once_and_nothing_more(how: str, tmp_
 
 
 @pytest.mark.parametrize("how", GRANTED)
-async def test_whoever_may_still_call_hears_its_stream_to_the_end(how: str, tmp_path: Path) -> None:
+async def test_callers_that_stay_admitted_get_their_streams_to_the_end(how: str, tmp_path: Path) -> None:
     async with two_streams(tmp_path) as (site, held, acme, _):
         await site.rewrite(GRANTED[how])
         held.last = chunk(EVENT) + chunk(b"")

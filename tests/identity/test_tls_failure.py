@@ -150,7 +150,7 @@ agents:
 
 
 def shaken(client: ssl.SSLContext, server: ssl.SSLContext) -> ssl.SSLError:
-    """What the client is told of a handshake with this server, which fails; in memory, so that alerts arrive."""
+    """Return the client's error of a handshake with this server, which fails; in memory, so that alerts arrive."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     one = client.wrap_bio(to_client, to_server, server_hostname=HOST)
     other = server.wrap_bio(to_server, to_client, server_side=True)
@@ -218,7 +218,7 @@ def test_an_alert_is_told_by_its_kind(
     assert kind(error) == f"{type(error).__name__} (TLS: {failure})"
 
 
-def test_what_is_not_tls_has_no_word_of_tls_and_no_text_of_the_peers() -> None:
+def test_other_errors_get_no_tls_reason_and_no_text_of_the_peer() -> None:
     assert tls_failure(ConnectionResetError("secret")) is None
     assert tls_failure(ConnectionResetError("secret"), connecting=True) is TlsFailure.ENDED
     assert tls_failure(ConnectionRefusedError("secret"), connecting=True) is None

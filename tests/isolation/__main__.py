@@ -49,7 +49,7 @@ def main() -> int:
         setattr(known, name, False)
     if asked.gateways > 1 and asked.state != "redis":
         parser.error("several gateways need --state redis")
-    # What agents and gateways complain of is no news here.
+    # Log lines of agents and gateways are not shown here.
     logging.disable(logging.ERROR)
     seed = secrets.randbelow(10**6) if asked.seed is None else asked.seed
     _say(f"--seed {seed} --state {asked.state} --gateways {asked.gateways} --push {asked.push}")

@@ -24,11 +24,11 @@ _STREAMED = ("SendStreamingMessage", "SubscribeToTask")
 
 
 class Agent(Protocol):
-    """Whoever is asked.
+    """An agent that clients call.
 
     Attributes:
         url: Where the gateway finds it.
-        settings: What else the file says of its backend.
+        settings: Further settings of its backend.
         makers: In which call each of its ids was made, as far as that is known; None where it was in none.
     """
 
@@ -37,7 +37,7 @@ class Agent(Protocol):
     makers: dict[str, Heard | None]
 
     def take(self) -> list[Heard]:
-        """What it has heard since the last time."""
+        """Return the calls heard since the last time."""
 
     def forget(self) -> None:
         """Begin anew."""
@@ -47,7 +47,7 @@ class Agent(Protocol):
 
 
 class Minded:
-    """What agents with a mind have alike, whatever they speak."""
+    """Common part of agents with a mind, in every dialect."""
 
     def __init__(self, mind: Mind, url: str, **settings: Any) -> None:
         self.makers = mind.makers
@@ -171,7 +171,7 @@ def camel(value: Any) -> Any:
 
 
 def _operation(method: str, path: str, query: Tree, given: Tree) -> tuple[str, Tree]:
-    """What a request over HTTP+JSON asks for, by its 1.0 name, and its parameters."""
+    """Return the operation of an HTTP+JSON request, by its 1.0 name, and its parameters."""
     if path in ("message:send", "message:stream"):
         return "SendMessage" if path == "message:send" else "SendStreamingMessage", given
     if path == "tasks":
@@ -200,7 +200,7 @@ async def _whole(send: Any, status: int, answer: Tree) -> None:
     body = json.dumps(answer).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    # What the gateway has to take out is cut in two, where it looks at pieces.
+    # Text that the gateway has to remove is cut in two, at the border of pieces.
     cuts = [found.start() + 7 for found in _MARK.finditer(body)]
     for start, end in pairwise((0, *cuts, len(body))):
         await send({"type": "http.response.body", "body": body[start:end], "more_body": end < len(body)})

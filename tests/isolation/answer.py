@@ -1,4 +1,4 @@
-"""What a client is told, whatever it speaks: all of it as bytes, and the tasks and contexts that it names."""
+"""A client's answer in any dialect: all of it as bytes, and the tasks and contexts that it names."""
 
 import json
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ class Told:
         ok: Whether it is a good one, or a stream that began well.
         plain: All of it but for the request's id; two answers with the same look alike to their client.
         text: All of it, to be searched.
-        results: What is in it: the result, or the events.
+        results: Its content: the result, or the events.
     """
 
     ok: bool
@@ -52,7 +52,7 @@ class Told:
 
 
 def over_http(answer: HttpAnswer) -> Told:
-    """What an answer over HTTP tells."""
+    """Return the contents of an answer over HTTP."""
     documents: list[Any] = []
     if b"data:" in answer.body[:1024] or answer.header("content-type") == "text/event-stream":
         documents = [json.loads(line[5:]) for line in answer.body.split(b"\n") if line.startswith(b"data:")]
@@ -69,7 +69,7 @@ def over_http(answer: HttpAnswer) -> Told:
 
 
 def over_grpc(ask: Ask, said: list[bytes], code: str, words: str = "", *, trailers: Tree, headers: Tree) -> Told:
-    """What an answer over gRPC tells.
+    """Return the contents of an answer over gRPC.
 
     Args:
         said: The messages.

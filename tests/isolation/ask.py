@@ -55,7 +55,7 @@ GRPC_0_3 = {
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """What a client speaks."""
+    """The dialect of a client."""
 
     binding: str
     version: str
@@ -75,7 +75,7 @@ SPEECHES = tuple(
     for each in ("jsonrpc 1.0", "jsonrpc 0.3", "rest 1.0", "rest 0.3", "grpc 1.0", "grpc 0.3", "jsonrpc 0.1")
 )
 NATIVE = (Speech("native", "first"), Speech("native", "last"))
-"""What a place's own agent speaks; it may be two."""
+"""The dialects of a place's own agent; there may be two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ class Ask:
     Attributes:
         operation: By its 1.0 name.
         place: Below which path, or under which name, it goes.
-        context: What it names as its context; likewise the others.
+        context: The context that it names; likewise the others.
         hook: A webhook to be kept; what distinguishes it.
-        hook_task: What the push configuration of a send says is its task.
+        hook_task: The task that the push configuration of a send names.
         tenant: The A2A tenant that it names.
         snake: Whether members are written as protobuf has them.
         path: Over HTTP+JSON, how the task is written in the path; `{}` is the task.
@@ -251,7 +251,7 @@ class Ask:
             params = self._named(params)
             message = ParseDict(params, takes(), ignore_unknown_fields=True).SerializeToString()
             if self.operation in SENDS and self.references:
-                # What candidates of 1.0 call references, in the message of 0.3.
+                # References as release candidates of 1.0 name them, in the message of 0.3.
                 more = b"".join(b"\x42" + _long(each) for each in self.references)
                 message += b"\x0a" + bytes([len(more)]) + more
             message += _SCOPE + _long(self.place)

@@ -1,4 +1,4 @@
-"""Whoever asks, on real sockets: each call has a connection of its own, but those over gRPC share one."""
+"""A client on real sockets: each call has a connection of its own, but those over gRPC share one."""
 
 import asyncio
 from contextlib import suppress
@@ -29,7 +29,7 @@ class Clients:
             await channel.close()
 
     async def ask(self, who: Caller, ask: Ask) -> Told:
-        """What a gateway tells somebody who asks; of several, one after the other is asked."""
+        """Return the gateway's answer to a caller; with several gateways, they are asked in turn."""
         port, channel = self._gateways[self._asked % len(self._gateways)]
         self._asked += 1
         async with asyncio.timeout(_WAIT):
@@ -78,7 +78,7 @@ class Clients:
 
 
 async def _events(client: Client, ask: Ask) -> bytes:
-    """What a stream tells until it ends, or falls silent; a subscription is left as soon as it tells something."""
+    """Return the events of a stream until it ends or falls silent; a subscription is left after its first event."""
     body = b""
     with suppress(TimeoutError, asyncio.IncompleteReadError):
         while piece := await _patiently(client.piece(), body if b"data:" in body else b""):

@@ -1,4 +1,4 @@
-"""What an agent heard in one call: who is said to call, and whatever may be an id, wherever it stands."""
+"""An agent's record of one call: the caller that it was told, and everything that may be an id, in any place."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -7,11 +7,11 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 CONTEXTS = frozenset({"contextid", "sessionid"})
-"""What a context is called, in any generation and spelling, as `folded` gives it."""
+"""Names of a context in any generation and spelling, as `folded` gives them."""
 _FREE = frozenset({"parts", "content", "text", "data", "messageid", "pagetoken"})
-"""Whose values are the client's own words, or the agent's, and no ids to anybody else."""
+"""Members whose values are the client's own words, or the agent's, and no ids to anybody else."""
 _REFERENCES = "reference_task_ids_compat"
-"""Where messages of 0.1 that the gateway has translated keep their references, in their metadata."""
+"""The member of the metadata in which messages translated from 0.1 keep their references."""
 SESSION = "x-a2a-session"
 
 
@@ -21,8 +21,8 @@ class Heard:
 
     Attributes:
         agent: Which one.
-        tenant: Whose call it is, as the gateway tells the agent; likewise `subject`.
-        texts: Whatever may be an id: every text of the call that is not the client's own words.
+        tenant: The caller's tenant as the gateway tells the agent; likewise `subject`.
+        texts: Possible ids: every text of the call that is not the client's own words.
         spoken: Those of `texts` that stand where a context has its place.
         session: The context as the gateway tells the agent of it beside the call; empty where it does not.
         names: Those that stand where 0.1 has tasks that their clients name, and contexts.

@@ -64,7 +64,7 @@ class Isolation(RuleBasedStateMachine):
         luck=st.integers(0, 2**32),
     )
     def choose(self, *, groups: list[tuple[str, ...]], hooked: bool, luck: int) -> None:
-        """Where it all happens; everybody has a task there already, perhaps with a webhook."""
+        """Choose the places of a run; everybody has a task there already, perhaps with a webhook."""
         # Hypothesis begins with the simplest of all runs, in which nothing happens but one thing many times.
         assume(luck > 0)
         self._places = [_BY_NAME[name] for group in groups for name in group]

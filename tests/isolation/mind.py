@@ -1,4 +1,4 @@
-"""What an agent knows, in the words of 1.0: every task, which it hands to whoever names it, as the SDKs' stores do.
+"""An agent's knowledge in the words of 1.0: every task, given to any caller that names it, as the SDKs' stores do.
 
 What it does with a message is told by the first word of its first text:
 
@@ -38,9 +38,9 @@ class Mind:
 
     Attributes:
         name: Begins all ids that it makes; without digits.
-        seeded: How many tasks it has from before there was a gateway, each two of them in one context.
+        seeded: The number of tasks from before there was a gateway, each two of them in one context.
         makers: In which call each of its tasks was made, and each context that it named itself; None where none was.
-        mixed_up: What it speaks of in its next answer instead of what it was asked for: another's task, in a task
+        mixed_up: The subject of its next answer instead of the right one: another's task, in a task
             (`task`), a task or an update without its context (`bare`), a message (`message`), a message of a context of
             the caller's (`mention`), or an update (`update`).
     """
@@ -72,7 +72,7 @@ class Mind:
         return f"{self.name}-{letter}{made + 1:04}"
 
     def answer(self, operation: str, params: Tree, heard: Heard) -> Tree:
-        """What an operation with one answer comes to.
+        """Return the result of an operation with one answer.
 
         Raises:
             Complaint: it is an error.
@@ -95,7 +95,7 @@ class Mind:
         return self._about_webhooks(operation, params)
 
     def events(self, operation: str, params: Tree, heard: Heard) -> list[Tree | Complaint]:
-        """What an operation with a stream comes to.
+        """Return the events of an operation with a stream.
 
         Raises:
             Complaint: it is an error before there is a stream.

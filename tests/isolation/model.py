@@ -1,4 +1,4 @@
-"""Whose everything is, by what was asked and answered alone, and what must never be seen.
+"""The owner of everything, by calls and answers alone, and the ids that must never be seen.
 
 Ids that agents make have a shape of their own (`mind.py`), and so have the texts of callers, `mk-0001`, and what the
 gateway puts before the contexts of clients: whatever has one of these shapes has an owner, or is nobody's.
@@ -50,7 +50,7 @@ class Mine:
     Attributes:
         visit: When it was sent for.
         id: As its owner calls it.
-        word: What its owner calls its context.
+        word: The owner's name of its context.
         named: Whether it is known to its maker alone, in the words of 0.1, because its maker named it.
     """
 
@@ -80,12 +80,12 @@ class Model:
     Attributes:
         agents: The names of all agents.
         owners: Of ids that agents made, tasks and contexts alike; None where it is nobody's yet.
-        texts: Whose `mk-0001` and its like are: at which agent, and whose.
-        words: What each owner has named itself, at each agent.
-        contexts: Who was heard in each context, at each agent; of 0.1, also who named each task.
+        texts: The agent and the owner of each text like `mk-0001`.
+        words: Names that each owner has given, at each agent.
+        contexts: The callers heard in each context, at each agent; of 0.1, also the caller that named each task.
         spelled: As what an agent hears an owner's word for a context.
         mine: Tasks that were told of.
-        jobs: What an agent calls a task that a client of 0.1 has named: by agent, place, caller, A2A tenant and name.
+        jobs: The agent's id of a task that a client of 0.1 has named: by agent, place, caller, A2A tenant and name.
     """
 
     agents: Iterable[str]
@@ -114,7 +114,7 @@ class Model:
         self.words.setdefault((agent, whose), set()).update(words)
 
     def said(self, agent: str, whose: Owner) -> set[str]:
-        """What somebody has named at an agent."""
+        """Return the ids that a caller has named at an agent."""
         return self.words.get((agent, whose), set())
 
     # ---- What agents may hear ----------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class Model:
         for id in [found for text in texts for found in self._tasks.findall(text)]:  # noqa: A001 - the word
             known = self.owners.get(id)
             if known is None and visit.place.adopts:
-                # Whose it becomes the first answer tells.
+                # The first answer decides the owner.
                 continue
             if known != whose and id == beside:
                 return False
@@ -180,7 +180,7 @@ class Model:
 
         Args:
             makers: As each agent has them.
-            calls: What was heard, and whose it was.
+            calls: The calls heard, each with its caller.
         """
         made = {id(heard): whose for heard, whose in calls}
         for each in makers:
@@ -213,7 +213,7 @@ class Model:
                 raise Broken(f"3: {who} is shown {found}, which is {_of(self.owners.get(found))}: {told}")
 
     def _reveal(self, visit: Visit, id: str, told_of: Collection[str]) -> Owner | None:  # noqa: A002 - the word
-        """Whose an id is that somebody is shown.
+        """Return the owner of an id that is shown to a caller.
 
         Where nobody can look into the agent it is whose it was first, and so is what was there before there was a
         gateway.
@@ -237,11 +237,11 @@ class Model:
         return [name for name in self.owners if name.startswith(f"{agent}-{letter}")]
 
     def own(self, agent: str, letter: str, whose: Owner) -> list[str]:
-        """Those that are somebody's."""
+        """Return the ids that a caller owns."""
         return [name for name in self.made(agent, letter) if self.owners[name] == whose]
 
     def foreign(self, agent: str, letter: str, whose: Owner) -> list[str]:
-        """Those that are somebody else's; of an agent of 0.1, what others call their tasks."""
+        """Return the ids that others own; of an agent of 0.1, the names that others give to their tasks."""
         if agent == "ancient" and letter == "t":
             own = self.mine_at(agent, whose)
             return [each.id for each in self.mine if each.agent == agent and each.id not in own]

@@ -1,4 +1,4 @@
-"""What an agent of 0.3 hears and says over JSON-RPC, from and to the words of 1.0: as far as these agents go."""
+"""Calls and answers of an agent of 0.3 over JSON-RPC, from and to the words of 1.0: as far as these agents need."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def newer(operation: str, params: Tree) -> Tree:
 
 
 def older(operation: str, result: Tree) -> Any:
-    """What 1.0 answers, in the words of 0.3."""
+    """Return a result of 1.0 in the words of 0.3."""
     match operation:
         case "SendMessage":
             return event(result)

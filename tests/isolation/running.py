@@ -16,7 +16,7 @@ from tests.isolation.site import Site, site
 from tests.isolation.stage import Run
 
 Here = tuple[Run[Any], Site]
-"""What runs something where a site stands, and the site."""
+"""A function that runs a coroutine beside a site, and the site."""
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def run_machine(here: Here, figures: Counter[str], *, seed: int, runs: int, step
     """Run the machine several times; the same seed draws the same.
 
     Args:
-        here: What `standing` gives.
+        here: The result of `standing`.
         figures: Is added to.
         steps: Most of each run.
         shrinks: Whether what is found is made smaller.

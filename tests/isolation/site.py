@@ -27,7 +27,7 @@ from tests.isolation.heard import SESSION, Heard
 from tests.isolation.official_agent import official_agent
 
 HOOK = "https://127.0.0.1:9/"
-"""What webhooks begin with; nobody calls them."""
+"""The beginning of webhooks' URLs; nobody calls them."""
 SEEDED = 16
 """Tasks that the agent has whose tasks are adopted, from before there was a gateway."""
 _WAIT = 10.0
@@ -35,11 +35,11 @@ _WAIT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls.
+    """A client and its identity.
 
     Attributes:
         subject: As agents are told.
-        principal: Who it is within the tenant; two that agents are told the same of may be two.
+        principal: The caller within the tenant; agents may be told the same of two callers.
         credential: A token's or an API key's header.
     """
 
@@ -51,7 +51,7 @@ class Caller:
 
     @property
     def tenant_and_subject(self) -> tuple[str, str]:
-        """What agents are told of it."""
+        """Return the tenant and the subject that agents are told."""
         return self.tenant, self.subject
 
     def __repr__(self) -> str:
@@ -89,15 +89,15 @@ class Place:
     """An agent, or each tenant's own, as clients find it.
 
     Attributes:
-        agents: Whom the callers of a tenant reach.
+        agents: The agents that the callers of a tenant reach.
         by_principal: Whether callers of one tenant are told apart.
         adopts: Whether a task that nobody owns is its first caller's.
         shared: Whether more than one owner reaches an agent of it.
         ancient: Whether its agent has its tasks named by clients.
         grpc: Whether it has an address over gRPC.
         lists: Whether its agent can list tasks.
-        speaks: What its agent speaks, in the words of `Speech`.
-        settings: What the file says of it beside its backend.
+        speaks: The dialect of its agent, in the words of `Speech`.
+        settings: Its settings beside the backend.
     """
 
     name: str
@@ -155,7 +155,7 @@ async def agents() -> AsyncIterator[dict[str, Agent]]:
 
 
 State = Callable[[int], StateUrl]
-"""Where the ledger of a run is kept, counted from 1."""
+"""Returns the URL of a run's ledger; runs are counted from 1."""
 
 
 class Site:
@@ -165,7 +165,7 @@ class Site:
         found: The agents.
         text: The configuration.
         state: An empty place for each run.
-        gateways: How many share it.
+        gateways: The number of gateways that share it.
         relays: Whether they call webhooks themselves.
 
     Attributes:
@@ -208,7 +208,7 @@ class Site:
             await self._gateways.pop().stop(hurry, delay=0.0)
 
     def take(self) -> list[Heard]:
-        """What all agents have heard since the last time."""
+        """Return the calls that all agents heard since the last time."""
         return [heard for agent in self.agents.values() for heard in agent.take()]
 
     async def _start(self) -> None:
@@ -244,7 +244,7 @@ async def site(
     Args:
         state, gateways: As `Site`.
         push: The mode of webhooks.
-        isolation: What holds for all agents, instead of what the places say.
+        isolation: The isolation of all agents, instead of the places' own.
     """
     async with agents() as found, provider() as issuer:
         issuer.publish(jwk(ec_key()))

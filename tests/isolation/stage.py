@@ -1,4 +1,4 @@
-"""Where the rules of the machine act: one run of the site with its model, and every step held to it.
+"""The stage for the machine's rules: one run of the site with its model; every step is checked against it.
 
 What a rule draws are kinds of ids and numbers to pick by; which ids these are at that moment is decided here, so that
 an example that is made smaller still means something.
@@ -24,11 +24,11 @@ T = TypeVar("T")
 Run = Callable[[Callable[[], Coroutine[Any, Any, T]]], T]
 
 WORDS = ("chat-1", "chat-2", 'Zoë "z" \\ 1', "a b+c&d=e%20/", "gw-" + "a" * 26 + "-chat-1", "x" * 480)
-"""What clients call contexts, all of them alike."""
+"""Names that clients give to contexts, the same for all clients."""
 
 
 _LOOKED_INTO = ("as the task", "as a reference", "in a webhook of a send")
-"""Where another's id keeps the agent from being asked at all, also where it would not be told of it."""
+"""Places in which another's id stops a call before the agent is asked, even an agent that is told nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class Stage:
         heard: list[list[Heard]] = [[] for _ in calls]
         for each in self.site.take():
             note(f"    {each.agent} heard {each.tenant}/{each.subject}: {each.said}")
-            # Who was not among them fails there.
+            # A caller that was not among them fails there.
             number = by.get((each.tenant or "", each.subject or ""), 0)
             heard[number].append(each)
             self._hear(*calls[number], each)
@@ -194,7 +194,7 @@ class Stage:
         if (visit.place.ancient or ask.speech.version == "0.1") and ask.operation in SENDS:
             words.append(ask.task)
         if visit.place.adopts:
-            # What is nobody's yet may be repeated when it is another's.
+            # An id without an owner may be named again when it is another's.
             beside = [*ask.references, ask.hook_task, ask.odd.value if ask.odd is not None else ""]
             words += [each for each in beside if each and self.model.owners.get(each) is None]
         self.model.say(visit.agent, visit.whose, *words)
@@ -369,7 +369,7 @@ class Stage:
 
 
 def able(how: Speech, operation: str, place: Place) -> Speech:
-    """What is spoken instead where a place, or what was drawn, has no such operation."""
+    """Return the dialect to use instead if a place has no such operation in the drawn one."""
     if how.binding == "native":
         how = Speech(*place.speaks[0 if how.version == "first" else -1].split(" "))
     if how.binding == "grpc" and not place.grpc:

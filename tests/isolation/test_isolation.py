@@ -22,7 +22,7 @@ def here() -> Iterator[Here]:
         yield stands
 
 
-def test_nobody_reaches_what_is_anothers_whatever_is_asked_and_however(here: Here) -> None:
+def test_no_caller_reaches_anothers_tasks_by_any_operation(here: Here) -> None:
     figures: Counter[str] = Counter()
     run_machine(here, figures, seed=1, runs=RUNS, steps=STEPS, shrinks=False)
     assert all(figures[f"of {operation}"] for operation in (*SENDS, *OF_TASK, "ListTasks")), figures
@@ -30,7 +30,7 @@ def test_nobody_reaches_what_is_anothers_whatever_is_asked_and_however(here: Her
     assert sum(times for name, times in figures.items() if name.startswith("ids of others")) > STEPS, figures
 
 
-def test_nobody_reaches_what_is_anothers_where_the_gateway_calls_webhooks() -> None:
+def test_no_caller_reaches_anothers_tasks_with_relayed_webhooks() -> None:
     with standing(push="relay") as stands:
         run_machine(stands, Counter(), seed=1, runs=RUNS // 2, steps=STEPS, shrinks=False)
 
@@ -56,7 +56,7 @@ def test_the_machine_finds_that_contexts_are_shown_with_their_marks(
 
 
 def found(here: Here) -> str:
-    """What the machine says of a gateway that is broken."""
+    """Return the machine's report on a gateway that is broken."""
     with pytest.raises(Broken) as broken:
         run_machine(here, Counter(), seed=1, runs=RUNS, steps=STEPS, shrinks=False)
     return str(broken.value)

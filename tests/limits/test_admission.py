@@ -1,4 +1,4 @@
-"""How much a tenant may ask, and an agent be asked: what callers see of it."""
+"""Rates and concurrency of tenants and agents, as callers see them."""
 
 import asyncio
 import json
@@ -108,7 +108,7 @@ async def test_calls_wait_for_a_place_and_are_refused_where_none_comes() -> None
         assert gateway.metric("limit_hits_total", limit="concurrency", scope="agent") == 1
 
 
-async def test_who_leaves_while_waiting_leaves_the_place_to_others() -> None:
+async def test_a_caller_that_leaves_the_queue_frees_its_place() -> None:
     held = asyncio.Event()
     arrived: list[int] = []
 
@@ -162,7 +162,7 @@ async def test_a_tenant_has_so_many_streams_open_and_they_hold_no_place_for_call
         assert (await post(gateway, "acme", STREAM)).status == 200
 
 
-async def test_what_a_stream_moves_is_charged_while_it_is_open_and_once() -> None:
+async def test_bytes_of_a_stream_are_charged_once_while_it_is_open() -> None:
     ended = asyncio.Event()
     event = b"data: " + RESULT.replace(b'"result":{', b'"result":{"metadata":{"x":"%b"},' % (b"x" * 100_000)) + b"\n\n"
 

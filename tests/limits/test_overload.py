@@ -24,10 +24,10 @@ class Machine:
         self.memory = 10 * MIB
         self.kept = 0
         self.granted = math.inf
-        patch.setattr(overload, "_open_files", lambda: self.files)
-        patch.setattr(overload, "_resident", lambda: self.memory)
-        patch.setattr(overload, "_granted", lambda: self.granted)
-        patch.setattr(overload, "_EVERY", 0.01)
+        patch.setattr(overload, "open_files", lambda: self.files)
+        patch.setattr(overload, "resident_memory", lambda: self.memory)
+        patch.setattr(overload, "memory_limit", lambda: self.granted)
+        patch.setattr(overload, "EVERY", 0.01)
         patch.setattr(resource, "getrlimit", lambda _what: (1000, 1000))
 
 
@@ -72,7 +72,7 @@ def test_long_answers_take_no_more_than_half_of_the_memory(machine: Machine) -> 
     assert [at.answer_memory(limit * MIB) for limit in (40, 80)] == [40 * MIB, 50 * MIB]
 
 
-def test_what_there_is_is_read_from_the_system() -> None:
+def test_figures_are_read_from_the_system() -> None:
     at = Overload()
     at.look()
     figures = {sample.name: sample.values[0][1] for sample in at.samples()}

@@ -21,8 +21,8 @@ from gateway.listener.http1 import ClientConnection, ClientResponder, ListenerSt
 from gateway.listener.http_limits import HttpLimits
 from gateway.listener.server import HttpServer, bind, server_tls
 from gateway.startup import http_limits
+from tests.support.assembly import until
 from tests.support.gateway import Client
-from tests.support.scripted import WAIT
 
 TEXT = (b"content-type", b"text/plain")
 Serve = Callable[["Front", Head, ClientResponder], Awaitable[None]]
@@ -65,7 +65,7 @@ class Front:
     Attributes:
         refused: Status and words of what was no request.
         heads: Of every request.
-        gone: How many clients left before their answer.
+        gone: The number of clients that left before their answer.
     """
 
     serve: Serve
@@ -135,9 +135,7 @@ class Front:
 
     async def until(self, true: Callable[[], bool]) -> None:
         """Wait until something holds."""
-        async with asyncio.timeout(WAIT):
-            while not true():  # noqa: ASYNC110 - what is waited for tells nobody
-                await asyncio.sleep(0.005)
+        await until(true)
 
     async def rested(self) -> None:
         """Wait until no connection is left, and see that nobody counts one that is not there."""

@@ -19,8 +19,8 @@ from gateway.listener.server import reserve
 from gateway.listener.tls import PemTls
 from gateway.proxy.connection_cache import ConnectionCache
 from gateway.startup import grpc_limits
+from tests.support.assembly import until
 from tests.support.http2_client import RawClient
-from tests.support.scripted import WAIT
 
 Serve = Callable[["Front", Head, GrpcResponder], Awaitable[None]]
 LONGEST = 8 * 1024 * 1024
@@ -52,7 +52,7 @@ class Front:
     """A listener that runs, and what its pipeline saw.
 
     Attributes:
-        gone: How many clients left before their answer.
+        gone: The number of clients that left before their answer.
         unread: Peer, status and words of what was no call.
         open: Calls that are being served.
     """
@@ -119,9 +119,7 @@ class Front:
 
     async def until(self, true: Callable[[], bool]) -> None:
         """Wait until something holds."""
-        async with asyncio.timeout(WAIT):
-            while not true():  # noqa: ASYNC110 - what is waited for tells nobody
-                await asyncio.sleep(0.005)
+        await until(true)
 
 
 @asynccontextmanager

@@ -302,7 +302,7 @@ async def test_a_question_that_is_none_is_refused_in_words(site: Site, body: byt
     assert says in answer.json["error"]
 
 
-async def test_whoever_asks_for_more_than_health_and_metrics_is_audited(caplog: pytest.LogCaptureFixture) -> None:
+async def test_admin_requests_beyond_health_and_metrics_are_audited(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "gateway.audit")
     async with running("agents: { echo: 'http://127.0.0.1:1' }", settled=False) as gateway:
         for path in ("/-/live", "/-/ready", "/metrics"):

@@ -82,7 +82,7 @@ async def test_the_log_level_is_changed_while_the_gateway_runs(gateway: Running)
         assert logging.getLogger("gateway").isEnabledFor(logging.DEBUG) is (level == "debug")
 
 
-async def test_who_may_not_change_the_level_does_not(gateway: Running) -> None:
+async def test_unauthorized_requests_do_not_change_the_log_level(gateway: Running) -> None:
     before = logging.getLogger().level
     body = b'{"level": "debug"}'
     assert (await put(gateway, body)).status == 401
@@ -112,7 +112,7 @@ async def test_a_drained_gateway_is_not_ready_and_serves_on(admin: str) -> None:
             assert gateway.metric("draining") == 1
             answer = await gateway.post("/echo", CALL)
             assert (answer.status, answer.header("connection")) == (200, "close")
-            # Who may call is still decided by the latest file.
+            # The latest file still decides who may call.
             await gateway.gateway.use(gateway.gateway.snapshot.examined)
             hurry = asyncio.Event()
             hurry.set()
@@ -127,7 +127,7 @@ async def test_time_since_the_drain_counts_towards_the_delay(monkeypatch: pytest
         async def within(_event: asyncio.Event, seconds: float) -> None:
             waited.append(seconds)
 
-        monkeypatch.setattr("gateway.app._within", within)
+        monkeypatch.setattr("gateway.app.wait_within", within)
         gateway.gateway.drains_since -= 40.0
         await gateway.gateway.stop(asyncio.Event(), delay=60.0)
         assert 19.0 < waited[0] <= 20.0

@@ -54,7 +54,7 @@ async def test_below_a_public_path_they_are_below_it() -> None:
         assert (await gateway.get("/.well-known/jwks.json")).status == 404
 
 
-async def test_nothing_is_read_of_what_a_stranger_posts() -> None:
+async def test_bodies_of_strangers_are_not_read() -> None:
     async with site(RELAY) as there:
         given = await _given(there)
         own = given["url"].removeprefix(there.gateway.gateway.public_url)
@@ -86,7 +86,7 @@ async def test_no_more_are_read_at_a_time_than_there_is_room_for(monkeypatch: py
         assert await there.notify(given, {"task": {"id": "nobody's"}}) == 403
 
 
-async def test_each_has_a_line_and_a_count_and_none_the_id_of_the_callback() -> None:
+async def test_notifications_are_logged_and_counted_without_the_callbacks_id() -> None:
     async with site(RELAY) as there:
         given = await _given(there)
         name = given["url"].rpartition("/")[2]
@@ -108,7 +108,7 @@ async def test_each_has_a_line_and_a_count_and_none_the_id_of_the_callback() -> 
 
 
 async def _given(there: Site) -> Any:
-    """What the agent was given for a webhook of acme's."""
+    """Return the webhook of acme's that the agent was given."""
     task = (await there.send("acme"))["id"]
     await there.call("acme", "CreateTaskPushNotificationConfig", taskId=task, id="mine", url=there.hook)
     return there.agent.configs[task]["mine"]

@@ -1,4 +1,4 @@
-"""What gRPC clients find: A2A's services, health and reflection, and nothing else; and what is limited."""
+"""Services for gRPC clients: A2A, health and reflection, and nothing else; and their limits."""
 
 import asyncio
 import logging
@@ -56,7 +56,7 @@ async def test_methods_of_a2a_are_answered_by_the_pipeline() -> None:
         SEND + "/",
     ],
 )
-async def test_what_is_no_method_is_told_so_and_logged(path: str) -> None:
+async def test_an_unknown_method_is_refused_and_logged(path: str) -> None:
     async with fronting() as front, front.channel() as channel:
         error = await refused(channel.unary_unary(path)(b"", timeout=10))
         assert (error.code(), error.details()) == (grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
@@ -90,7 +90,7 @@ async def test_a_question_that_cannot_be_read_is_refused(path: str, caplog: pyte
 
 
 async def test_strangers_may_keep_few_calls_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "_MOST_OTHER_CALLS", 2)
+    monkeypatch.setattr(listener, "MOST_OTHER_CALLS", 2)
     async with fronting() as front, front.channel() as channel:
         stub = HealthStub(channel)
         watching = [stub.Watch(HealthCheckRequest(), timeout=10) for _ in range(2)]
@@ -129,7 +129,7 @@ async def test_a_head_has_the_metadata_as_http_2_has_them_and_the_rest_of_the_de
         assert names == {b"x-api-key", b"x-own-bin", b"user-agent"}
 
 
-async def test_calls_with_one_head_share_what_is_worked_out_from_it_and_nothing_else() -> None:
+async def test_calls_with_equal_heads_share_only_their_cache() -> None:
     async with fronting() as front, front.channel() as channel, front.channel() as other:
         for each, value, timeout in ((channel, "a", 10), (channel, "a", None), (channel, "b", 10), (other, "a", 10)):
             await each.unary_unary(SEND)(b"", metadata=(("x-api-key", value),), timeout=timeout)
@@ -271,7 +271,7 @@ async def test_another_limit_on_messages_holds_for_the_next_connection_and_open_
         assert await call.code() is grpc.StatusCode.OK
 
 
-async def test_who_is_told_to_go_elsewhere_finishes_its_calls() -> None:
+async def test_a_drained_connection_finishes_its_calls() -> None:
     async with fronting(streams) as front, front.channel() as channel:
         call = channel.unary_stream(STREAM)(b"")
         assert await call.read() == b"first"

@@ -41,7 +41,7 @@ async def test_a_service_that_is_none_is_not_found() -> None:
         assert (await stub.Watch(asked, timeout=10).read()).status == SERVICE_UNKNOWN
 
 
-async def test_whoever_watches_is_told_once_of_each_change() -> None:
+async def test_a_watcher_gets_each_change_once() -> None:
     async with healthy() as (front, stub):
         watch = stub.Watch(HealthCheckRequest(), timeout=10)
         assert (await watch.read()).status == SERVING

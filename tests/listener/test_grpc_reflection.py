@@ -107,6 +107,6 @@ async def test_every_method_of_each_service_has_an_http_path() -> None:
         {"all_extension_numbers_of_type": "a.B"},
     ],
 )
-async def test_what_is_not_of_a2a_is_not_there(asked: dict[str, str]) -> None:
+async def test_reflection_shows_only_a2a(asked: dict[str, str]) -> None:
     async with reflecting() as stub:
         assert (await told(stub, **asked)).error_response.error_code == 5

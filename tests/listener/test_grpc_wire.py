@@ -186,7 +186,7 @@ async def test_a_connection_that_is_lost_tells_every_call() -> None:
         await front.until(lambda: (front.gone, front.open) == (100, 0))
 
 
-async def test_who_asks_too_late_is_told_that_the_client_has_left() -> None:
+async def test_a_late_callback_learns_that_the_client_has_left() -> None:
     told: list[bool] = []
     async with fronting(patient) as front:
         client = await front.client()

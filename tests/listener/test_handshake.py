@@ -54,7 +54,7 @@ async def test_a_handshake_that_does_not_end_is_cut(tls: Tls) -> None:
 
 @pytest.mark.parametrize("data", [GET, b"\x00" * 100, b"\x16\x03\x01\x00\x05hello", b"\xff"])
 @undisturbed(0.1)
-async def test_what_is_no_handshake_is_closed_and_forgotten(tls: Tls, data: bytes) -> None:
+async def test_a_malformed_handshake_is_closed_and_forgotten(tls: Tls, data: bytes) -> None:
     async with fronting(limits=limited(tls_handshake=0.3), tls=tls) as front:
         client = await front.client(ssl=None)
         await client.send(data)
@@ -78,7 +78,7 @@ async def test_a_client_that_leaves_in_its_handshake_is_forgotten(tls: Tls) -> N
             await front.rested()
 
 
-async def test_who_has_not_shaken_hands_counts_as_a_connection(tls: Tls) -> None:
+async def test_an_unfinished_handshake_counts_as_a_connection(tls: Tls) -> None:
     async with fronting(limits=limited(connections=3, tls_handshake=5), tls=tls) as front:
         silent = [await front.client(ssl=None) for _ in range(3)]
         await front.until(lambda: shaking(front) == 3)

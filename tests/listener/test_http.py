@@ -73,7 +73,7 @@ async def raw(gateway: Running, data: bytes) -> bytes:
         (b"POST /echo HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 40_000 + b"\r\n\r\n", 431),
     ],
 )
-async def test_what_is_no_request_is_refused_counted_and_logged(data: bytes, status: int) -> None:
+async def test_a_malformed_request_is_refused_counted_and_logged(data: bytes, status: int) -> None:
     async with fronted(answers(whole(RESULT))) as (gateway, backend):
         said = await raw(gateway, data)
         assert said.startswith(b"HTTP/1.1 %d " % status)

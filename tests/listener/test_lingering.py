@@ -23,12 +23,12 @@ pytestmark = pytest.mark.anyio
 MIB = 1024 * 1024
 LONG = 5 * MIB
 READ = protocol.MOST_DRAINED + 32 * 1024
-"""What a stubborn client may say: beyond what the gateway reads it must fit into the system's smallest buffers."""
+"""Bytes that a stubborn client sends: those that the gateway does not read must fit the smallest socket buffers."""
 
 
 @pytest.fixture(autouse=True)
 def long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What ends before this does not end because of it."""
+    """Set a long drain time: connections that end before it end for another reason."""
     assert protocol.DRAIN_TIME <= 2
     monkeypatch.setattr(protocol, "DRAIN_TIME", 60.0)
 
@@ -102,7 +102,7 @@ async def test_a_refused_client_that_goes_on_sending_is_not_waited_for_long(monk
         assert 0.4 < asyncio.get_running_loop().time() - started < 10
 
 
-async def test_of_what_a_refused_client_sends_no_more_than_so_much_is_read() -> None:
+async def test_only_so_many_bytes_of_a_refused_client_are_read() -> None:
     async with fronting(refuses) as front:
         client = await front.client()
         client.writer.write(framed(64 * MIB, chunked=False))
@@ -129,7 +129,7 @@ async def test_a_client_that_left_while_nobody_read_it_is_let_go_of() -> None:
         await front.rested()
 
 
-async def test_a_refusal_of_what_is_no_request_arrives_although_more_comes() -> None:
+async def test_a_refusal_arrives_while_the_client_still_sends() -> None:
     async with fronting() as front:
         said = await Stubborn(front.port, b"GET /\r\n" + b"x" * READ).done()
         assert said.startswith(b"HTTP/1.1 400 ")

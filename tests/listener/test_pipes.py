@@ -33,7 +33,7 @@ def ends() -> Iterator[Ends]:
     ends.close()
 
 
-async def test_who_writes_more_than_is_read_is_told_and_can_wait(ends: Ends) -> None:
+async def test_a_writer_learns_that_the_pipe_is_full_and_can_wait(ends: Ends) -> None:
     pipes = Pipes(ends.source, ends.target)
     assert pipes.write(b"x" * ROOM)
     assert not pipes.write(b"x")
@@ -58,7 +58,7 @@ async def test_a_host_that_never_reads_is_not_waited_for(ends: Ends) -> None:
     os.close(ends.hears)
 
 
-async def test_it_is_told_once_that_nobody_reads(ends: Ends) -> None:
+async def test_a_closed_reader_is_told_once(ends: Ends) -> None:
     told = asyncio.Event()
     pipes = Pipes(ends.source, ends.target, told.set)
     os.close(ends.hears)
@@ -73,7 +73,7 @@ async def test_it_is_told_once_that_nobody_reads(ends: Ends) -> None:
     pipes.close()
 
 
-async def test_what_cannot_be_read_has_ended(ends: Ends) -> None:
+async def test_an_unreadable_pipe_has_ended(ends: Ends) -> None:
     pipes = Pipes(ends.target, ends.target)
     assert await pipes.read() == b""
     pipes.close()

@@ -31,7 +31,7 @@ async def test_every_answer_has_a_date_and_names_no_server() -> None:
 
 @for_each("more", [b"GET", POST, b"\x00\x01garbage\r\n\r\n", b"\r\n"])
 @for_each("together", [True, False])
-async def test_what_comes_behind_a_request_before_its_answer_is_not_served(more: bytes, *, together: bool) -> None:
+async def test_pipelined_requests_are_not_served(more: bytes, *, together: bool) -> None:
     for asked in (GET, POST):
         async with fronting(patient) as front:
             client = await front.client()
@@ -240,7 +240,7 @@ async def test_a_client_that_leaves_in_its_body_ends_its_request(framing: bytes,
         assert front.gone == 1
 
 
-async def test_a_client_that_left_before_anybody_asked_is_gone_to_whoever_asks_later() -> None:
+async def test_a_client_that_left_is_gone_for_a_later_callback() -> None:
     entered = asyncio.Event()
 
     class Late(Front):
@@ -262,7 +262,7 @@ async def test_a_client_that_left_before_anybody_asked_is_gone_to_whoever_asks_l
         assert late.gone == 1
 
 
-async def test_what_is_written_for_a_client_that_left_goes_nowhere() -> None:
+async def test_writes_for_a_client_that_left_are_dropped() -> None:
     done = asyncio.Event()
 
     async def unaware(front: Front, head: Head, wire: ClientResponder) -> None:

@@ -40,7 +40,7 @@ def read(data: bytes) -> str | None:
 
 
 async def said(front: Front, *pieces: bytes) -> bytes:
-    """What a new connection answers to these pieces, until it ends."""
+    """Return the answer on a new connection to these pieces, until it ends."""
     reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
     answer = b""
     with suppress(ConnectionError):

@@ -49,7 +49,7 @@ def test_an_early_look_refuses_what_can_come_to_no_good_end() -> None:
         assert caught.value.status == status, start[:40]
 
 
-def test_words_for_clients_name_what_is_wrong_and_nothing_else() -> None:
+def test_refusals_name_the_fault_and_nothing_else() -> None:
     for raw in (lines(b"X: \x00secret"), lines(b"Content-Length: secret"), lines(b"Upgrade: secret")):
         with pytest.raises(Unreadable) as caught:
             head_of(raw)
@@ -60,7 +60,7 @@ def test_words_for_clients_name_what_is_wrong_and_nothing_else() -> None:
 
 
 def outcome(raw: bytes, cuts: list[int], bounds: HttpLimits) -> tuple[object, ...] | None:
-    """What a connection makes of the first head in `raw`; None where it is refused."""
+    """Return a connection's reading of the first head in `raw`; None if it is refused."""
     received = b""
     checked = 0
     for start, end in zip([0, *cuts], [*cuts, len(raw)], strict=True):
@@ -104,7 +104,7 @@ def test_a_head_cut_anywhere_is_read_as_it_is_in_one_piece(pieces: list[bytes], 
 # ---- The same head again -------------------------------------------------------------------------------------------
 
 
-def test_a_head_that_comes_again_is_known_whatever_its_length() -> None:
+def test_a_repeated_head_is_recognised_at_any_length() -> None:
     for before, after in (
         (b"Content-Length: 5", b"Content-Length: 123456789"),
         (b"content-length:\t7 ", b"content-length:\t0 "),
@@ -139,7 +139,7 @@ def test_another_head_is_not_known() -> None:
 
 
 @given(st.binary(max_size=12), st.sampled_from([b"", b"Content-Length: 12\r\n", b"Transfer-Encoding: chunked\r\n"]))
-def test_what_is_known_again_is_what_would_be_read(middle: bytes, framing: bytes) -> None:
+def test_a_recognised_head_equals_the_parsed_one(middle: bytes, framing: bytes) -> None:
     first = b"POST / HTTP/1.1\r\nHost: x\r\n" + framing + b"\r\n"
     other = first.replace(b"12", middle) if b"12" in framing else first[:-2] + middle + b"\r\n"
     found = Again(first, head_of(first)).read(other)

@@ -87,7 +87,7 @@ async def test_a_body_that_stops_is_waited_for_no_longer_than_said(framing: byte
 
 @undisturbed(0.5)
 async def test_a_body_that_drips_is_refused_once_its_rate_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incoming, "_RATE_FROM", 0.2)
+    monkeypatch.setattr(incoming, "RATE_FROM", 0.2)
     async with fronting(says_slowly, limited(body_rate=1000)) as front:
         client = await front.client()
         await client.ask("POST", "/", None, [(b"Content-Length", b"100000")])
@@ -102,7 +102,7 @@ async def test_a_body_that_drips_is_refused_once_its_rate_counts(monkeypatch: py
 
 @undisturbed(0.15)
 async def test_a_body_that_comes_fast_enough_takes_as_long_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incoming, "_RATE_FROM", 0.05)
+    monkeypatch.setattr(incoming, "RATE_FROM", 0.05)
     for rate in (100, 0):
         async with fronting(limits=limited(body_rate=rate, body_idle=0.3)) as front:
             client = await front.client()
@@ -114,8 +114,8 @@ async def test_a_body_that_comes_fast_enough_takes_as_long_as_it_takes(monkeypat
 
 
 @undisturbed(0.1)
-async def test_who_is_not_read_yet_is_not_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incoming, "_RATE_FROM", 0.05)
+async def test_a_client_that_is_not_read_yet_is_not_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incoming, "RATE_FROM", 0.05)
 
     async def waits(front: Front, head: Head, wire: ClientResponder) -> None:
         await front.go.wait()
@@ -127,7 +127,7 @@ async def test_who_is_not_read_yet_is_not_too_slow(monkeypatch: pytest.MonkeyPat
         sending = asyncio.ensure_future(client.ask("POST", "/", body))
         await front.until(lambda: bool(front.wires) and front.wires[0].unread > 65536)
         await asyncio.sleep(0.4)
-        # What nobody reads is not kept either.
+        # Unread bytes are not kept either.
         assert front.wires[0].unread < 600_000
         front.go.set()
         answer = await client.answer()
@@ -183,7 +183,7 @@ async def large_pieces(front: Front, head: Head, wire: ClientResponder) -> None:
 
 @for_each("serve", [big, long_stream, nowait_stream, large_pieces])
 @undisturbed(0.2)
-async def test_what_waits_for_a_client_that_never_reads_is_bounded_and_its_connection_ends(serve: Any) -> None:
+async def test_the_write_buffer_is_bounded_and_a_stalled_connection_ends(serve: Any) -> None:
     limits = limited(write_stall=0.5)
     async with fronting(serve, limits) as front:
         async with slow_client(front, GET):

@@ -140,7 +140,7 @@ async def test_an_error_may_be_the_only_event() -> None:
         assert await host.ask("message/stream") == {"error": {"code": -1}}
 
 
-async def test_what_breaks_off_is_an_error() -> None:
+async def test_a_broken_off_answer_is_an_error() -> None:
     async def serve(head: Head, wire: Responder) -> None:
         wire.open(200, EVENTS)
         await wire.write(event(1, {"task": {"id": "t"}}))
@@ -191,7 +191,7 @@ async def test_notifications_and_answers_are_not_answered(caplog: pytest.LogCapt
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
 
 
-async def test_what_is_no_call_is_for_the_line_to_refuse() -> None:
+async def test_malformed_calls_are_refused_by_the_pipeline() -> None:
     bodies = []
 
     async def serve(head: Head, wire: Responder) -> None:
@@ -211,9 +211,7 @@ REFUSED = b'"jsonrpc":"2.0","error":{"code":-32029,"message":"no","data":[{"id":
 @for_each("identity", ['"a-1"', "7", "-7", "0", "1.5", '"\\u0061"', "9007199254740993", '"%s"' % ("x" * 600)])
 @for_each("said", [b'"id":null,%b', b' "id" : null ,%b', b"%b", b'%b,"id":null', b'"id":9007199254740992,%b'])
 @for_each("streamed", [False, True])
-async def test_every_answer_has_the_id_of_its_call_whatever_the_line_says(
-    identity: str, said: bytes, *, streamed: bool
-) -> None:
+async def test_every_answer_has_the_id_of_its_call(identity: str, said: bytes, *, streamed: bool) -> None:
     body = b"{%b}" % (said % REFUSED)
 
     async def serve(head: Head, wire: Responder) -> None:
@@ -252,7 +250,7 @@ async def test_a_body_may_be_too_long_for_the_line() -> None:
         assert await host.ask("GetTask") == "refused"
 
 
-async def test_there_are_so_many_calls_at_a_time_and_no_more() -> None:
+async def test_the_number_of_open_calls_is_bounded() -> None:
     go = asyncio.Event()
 
     async def serve(head: Head, wire: Responder) -> None:
@@ -282,7 +280,7 @@ async def test_a_host_that_asks_and_does_not_read_is_not_heard_for_ever() -> Non
         host.writer.write(call * 2000)
         while not client.pipes.full:  # noqa: ASYNC110 - the pipe tells nobody
             await asyncio.sleep(0.001)
-        # What one reading brought, and no more.
+        # The bytes of one read, and no more.
         assert asked < 1_500
         host.resume()
         for _ in range(2000):
@@ -332,7 +330,7 @@ async def test_text_that_is_not_utf_8_does_not_end_the_reading() -> None:
         assert [(await host.answer(queue))["id"] for _ in range(2)] == [1, 1]
 
 
-async def test_what_is_no_frame_is_told_and_ends_the_reading() -> None:
+async def test_a_bad_frame_is_reported_and_ends_the_reading() -> None:
     source, says = os.pipe()
     hears, target = os.pipe()
     background = Background()
@@ -343,7 +341,7 @@ async def test_what_is_no_frame_is_told_and_ends_the_reading() -> None:
         await host.write(frame(b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{}}') + b"hello\r\n\r\n")
         with pytest.raises(BadFrame):
             await client.run(background)
-        # What came before it is answered all the same.
+        # Earlier calls are answered all the same.
         assert "result" in await host.answer(queue)
         await client.ended(WAIT)
         await pipes.flushed(WAIT)

@@ -1,4 +1,4 @@
-"""What two servers in a row could read in two ways is refused, on real sockets (safety H4 to H8)."""
+"""Requests that two servers in a row could read in two ways are refused, on real sockets (safety H4 to H8)."""
 
 import asyncio
 import tracemalloc
@@ -218,7 +218,7 @@ async def test_an_answer_before_the_end_of_the_request_ends_the_connection(frami
         await client.send(POST + framing)
         answer = await client.answer()
         assert (answer.body, answer.header("connection")) == (b"early", "close")
-        # What follows would be a request of its own to whoever forgot that this one has a body.
+        # The rest would be another request for a server that ignored the body.
         await client.send(SECOND)
         assert await client.ended() == b""
         assert len(front.heads) == 1
@@ -279,7 +279,7 @@ async def test_other_versions_and_forms_are_refused(line: bytes, status: int) ->
 @for_each(
     "data", [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\x00", b"SSH-2.0-x\r\n", b"GET /\r\n", b"{", b"\x80"]
 )
-async def test_what_is_no_http_is_told_so_at_once(data: bytes) -> None:
+async def test_bytes_that_are_no_http_are_refused_at_once(data: bytes) -> None:
     async with fronting() as front:
         client = await front.client()
         await client.send(data)
@@ -328,7 +328,7 @@ async def test_a_bomb_is_refused_and_takes_no_memory(data: bytes, statuses: tupl
             assert int(said[9:12]) in statuses, said
             assert kept == 0
             client.leave()
-            # What the client of the test has not sent is its own.
+            # Bytes that the client of the test has not sent are its own.
             assert current < 2 * len(data) + 500_000
 
 

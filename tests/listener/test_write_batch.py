@@ -27,14 +27,14 @@ class Line(asyncio.Protocol):
 
     @property
     def arrived(self) -> bytes:
-        """What the peer can read now."""
+        """Return the bytes that the peer can read now."""
         try:
             return self.peer.recv(1024 * 1024)
         except BlockingIOError:
             return b""
 
     async def rest(self) -> bytes:
-        """What the peer reads until the connection ends."""
+        """Return the bytes that the peer reads until the connection ends."""
         parts = []
         while part := await asyncio.get_running_loop().sock_recv(self.peer, 1024 * 1024):
             parts.append(part)
@@ -114,7 +114,7 @@ async def test_a_write_does_not_wait_where_the_peer_reads_slowly() -> None:
         assert await one.rest() == flood + b"end"
 
 
-async def test_what_is_flushed_before_the_close_arrives() -> None:
+async def test_flushed_bytes_arrive_before_the_close() -> None:
     batch = WriteBatch()
     async with line() as one:
         batch.write(one.transport, b"bye")

@@ -60,7 +60,7 @@ def test_two_listeners_collide_where_they_would_bind_the_same(one: str, other: s
 
 
 @for_each("text", ["", ":8080", "8080", "localhost", "1.2.3:80", "[::g]:1", "::1:80", "a:65536", "a:-1", "a b:1"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_a_malformed_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"address|port"):
         read_listen(text)
 
@@ -125,7 +125,7 @@ def test_any_other_agent_is_refused_with_a_fact_and_a_remedy(text: str) -> None:
         ("[::1]:65535", "::1", 65535),
     ],
 )
-def test_what_clients_of_grpc_dial_is_a_host_and_a_port(text: str, host: str, port: int) -> None:
+def test_a_grpc_authority_is_a_host_and_a_port(text: str, host: str, port: int) -> None:
     assert read_authority(text) == (host, port)
 
 

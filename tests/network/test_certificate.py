@@ -121,7 +121,7 @@ def _talking(server: ssl.SSLContext, client: ssl.SSLContext) -> tuple[ssl.SSLObj
         ("chain", "locked", "key", "is under a passphrase"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_key(files: Files, chain: str, key: str, named: str, fact: str) -> None:
+def test_a_bad_file_is_reported_with_its_key(files: Files, chain: str, key: str, named: str, fact: str) -> None:
     with pytest.raises(CertificateUnusable) as caught:
         server_context(getattr(files, chain), getattr(files, key))
     assert (caught.value.key, caught.value.fact) == (named, fact)
@@ -161,7 +161,7 @@ def test_authorities_are_certificates(files: Files, name: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["http/1.1", "h2"])
-def test_what_is_spoken_has_forward_secrecy_and_is_never_negotiated_anew(files: Files, protocol: str) -> None:
+def test_ciphers_have_forward_secrecy_and_renegotiation_is_off(files: Files, protocol: str) -> None:
     context = server_context(files.chain, files.key, (protocol,))
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
     assert context.options & ssl.OP_NO_RENEGOTIATION

@@ -53,8 +53,8 @@ class Spoken(Site):
 
 
 @asynccontextmanager
-async def outspoken(more: str = "") -> AsyncIterator[Spoken]:
-    agent = Outspoken()
+async def outspoken(more: str = "", agent: Outspoken | None = None) -> AsyncIterator[Spoken]:
+    agent = Outspoken() if agent is None else agent
     async with ScriptedBackend(agent.script) as backend:
         text = f"""\
 {keys(acme="acme", globex="globex")}
@@ -85,7 +85,7 @@ SHAPES: dict[str, Any] = {
 
 
 @for_each("shape", SHAPES)
-async def test_what_an_answer_names_is_its_receivers_however_it_is_written(shape: str) -> None:
+async def test_every_id_in_an_answer_belongs_to_its_receiver_in_any_shape(shape: str) -> None:
     async with outspoken() as site:
         site.agent.has("T")
         assert "result" in (await site.says(SHAPES[shape])).json
@@ -94,7 +94,7 @@ async def test_what_an_answer_names_is_its_receivers_however_it_is_written(shape
 
 
 @for_each("shape", SHAPES)
-async def test_what_names_anothers_never_leaves_however_it_is_written(shape: str) -> None:
+async def test_answers_with_anothers_ids_are_withheld_in_any_shape(shape: str) -> None:
     async with outspoken() as site:
         await site.says(task("T"))
         answer = await site.says(SHAPES[shape], "globex")
@@ -113,7 +113,7 @@ async def test_what_names_anothers_never_leaves_however_it_is_written(shape: str
         {**task("mine"), "tasks": [task("T")["task"]]},
     ],
 )
-async def test_anothers_task_never_leaves_where_no_client_should_look_for_it(result: Any) -> None:
+async def test_anothers_task_is_withheld_in_unexpected_members(result: Any) -> None:
     async with outspoken() as site:
         await site.says(task("T"))
         assert (await site.says(result, "globex")).json["error"]["code"] == -32006
@@ -121,7 +121,7 @@ async def test_anothers_task_never_leaves_where_no_client_should_look_for_it(res
         assert b'"T"' not in streamed.body
 
 
-async def test_a_bare_list_of_anothers_webhooks_never_leaves_over_http_json() -> None:
+async def test_a_bare_list_of_anothers_webhooks_is_withheld_over_http_json() -> None:
     """As 0.3 lists them there."""
     body = b""
 
@@ -156,7 +156,7 @@ agents:
     "result",
     [{"task": {"id": 7, "status": {}}}, task("T", contextId=["of-T"]), {"statusUpdate": "T"}, [{"taskId": 1}]],
 )
-async def test_what_nobody_can_tell_whose_it_is_never_leaves(result: Any) -> None:
+async def test_answers_with_unreadable_ids_are_withheld(result: Any) -> None:
     async with outspoken() as site:
         assert (await site.says(result)).json["error"]["code"] == -32006
         line = await site.gateway.line(of=1)
@@ -190,7 +190,7 @@ CONFIGS: dict[str, Any] = {
 
 
 @for_each("config", CONFIGS)
-async def test_the_webhooks_of_anothers_task_never_leave(config: str) -> None:
+async def test_webhooks_of_anothers_task_are_withheld(config: str) -> None:
     async with outspoken() as site:
         await site.says(task("T"))
         await site.says(task("U"), "globex")

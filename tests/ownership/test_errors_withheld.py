@@ -52,7 +52,7 @@ class Site:
         assert answer.status == 200, answer.body
 
     async def fails(self, body: Any) -> Answer:
-        """What globex is told where the agent answers with an error."""
+        """Return the answer to globex if the agent answers with an error."""
         self.said = whole(json.dumps(body).encode(), status=b"404 Not Found")
         return await self.gateway.get("/crm/tasks/U", [bearer("globex")])
 

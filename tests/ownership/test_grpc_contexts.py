@@ -12,7 +12,7 @@ from gateway.a2a.fault import A2A_DOMAIN
 from gateway.a2a.operation import Operation
 from tests.support.gateway import bearer, keys
 from tests.support.grpc_agent import Asked, grpc_over
-from tests.support.grpc_gateway import request, standing
+from tests.support.grpc_gateway import grpc_fronted, request
 from tests.support.mark import shows_mark
 from tests.table import for_each
 
@@ -26,7 +26,7 @@ MESSAGE: dict[str, Any] = {"message_id": "m", "role": new.ROLE_USER, "parts": [n
 
 
 def ending(context: str) -> tuple[str, bytes]:
-    """What an agent says that does not like a context."""
+    """Return the status of an agent that refuses a context."""
     info = Packed()
     info.Pack(ErrorInfo(reason="INVALID_PARAMS", domain=A2A_DOMAIN, metadata={"contextId": context}))
     unheard_of = Packed(type_url="type.example.com/agent.Unheard", value=b"\x00" + context.encode())
@@ -45,8 +45,8 @@ async def refuse(asked: Asked) -> None:
 
 
 @for_each("operation", [SEND, STREAM])
-async def test_who_speaks_as_the_agent_does_is_told_its_own_word(operation: Operation) -> None:
-    async with standing(refuse, before=BEFORE) as site:
+async def test_errors_in_the_agents_dialect_name_the_clients_context(operation: Operation) -> None:
+    async with grpc_fronted(refuse, before=BEFORE) as site:
         said = request(operation, message=new.Message(**MESSAGE, context_id="chat-1"))
         told = await site.client.ask(SEND, said, key()) if operation is SEND else await streamed(site, said)
         assert (told.code, told.words) == ("INVALID_ARGUMENT", "there is no context chat-1")
@@ -57,8 +57,8 @@ async def test_who_speaks_as_the_agent_does_is_told_its_own_word(operation: Oper
 
 
 @for_each("method", ["SendMessage", "SendStreamingMessage", "ListTasks"])
-async def test_who_speaks_otherwise_is_told_its_own_word(method: str) -> None:
-    async with standing(refuse, before=BEFORE, backend='protocol: grpc, a2a_version: "1.0"') as site:
+async def test_translated_errors_name_the_clients_context(method: str) -> None:
+    async with grpc_fronted(refuse, before=BEFORE, backend='protocol: grpc, a2a_version: "1.0"') as site:
         message = b'{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}],"contextId":"chat-1"}}'
         params = b'{"contextId":"chat-1"}' if method == "ListTasks" else message
         body = b'{"jsonrpc":"2.0","id":1,"method":"%b","params":%b}' % (method.encode(), params)

@@ -98,7 +98,7 @@ async def test_an_agents_own_error_names_a_context_in_its_clients_word() -> None
 
 
 @for_each("body", [b"<html>no</html>", b"{}", b'{"jsonrpc":"2.0","id":"x"}'])
-async def test_what_is_no_answer_is_none(body: bytes) -> None:
+async def test_a_malformed_list_is_an_upstream_error(body: bytes) -> None:
     async with listing(Replies(body)) as gateway:
         answer = await ask(gateway)
         assert answer.json["error"]["code"] == -32006
@@ -147,7 +147,7 @@ async def test_a_list_is_asked_for_again_as_other_reads_are(first: str) -> None:
         assert asked == 2
 
 
-async def test_where_a_list_goes_on_no_other_replica_is_asked() -> None:
+async def test_the_next_page_of_a_list_comes_from_the_same_replica() -> None:
     asked: list[str] = []
 
     def lists(name: str) -> Script:

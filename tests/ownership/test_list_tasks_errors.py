@@ -1,4 +1,4 @@
-"""What others have stored on an agent, and what the agent complains of, neither hides nor shows anything."""
+"""Tasks of others on an agent, and the agent's errors, neither hide nor show anything in lists."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Who lists tasks on an agent that several share sees all of their own, each once, and nothing of anybody else's."""
+"""Lists of tasks on a shared agent hold all tasks of the caller, each once, and nothing of anybody else's."""
 
 import asyncio
 from base64 import b64encode, urlsafe_b64decode
@@ -212,7 +212,7 @@ def test_a_list_without_a_filter_that_is_longer_is_counted_by_the_ledger() -> No
     assert page(listed(pageToken=first["nextPageToken"]), agent.ask, counting(17))["totalSize"] == 17
 
 
-def test_what_passes_a_filter_is_counted_to_its_end_and_remembered() -> None:
+def test_filtered_tasks_are_counted_to_the_end_and_remembered() -> None:
     agent = SharedAgent(crowd(*["acme", "globex"] * 5) + crowd("acme", state=COMPLETED))
     filtered: Tree = {"pageSize": 2, "status": WORKING}
     first = page(listed(**filtered), agent.ask)
@@ -225,7 +225,7 @@ def test_what_passes_a_filter_is_counted_to_its_end_and_remembered() -> None:
     assert [size for _, size in agent.asked] == [2, 1, 1]
 
 
-def test_what_cannot_be_counted_is_refused() -> None:
+def test_a_list_that_cannot_be_counted_is_refused() -> None:
     agent = SharedAgent(crowd(*["acme", "globex"] * 20), at_most=4)
     with pytest.raises(MethodNotAllowed) as caught:
         answered(listed(pageSize=2, status=WORKING), agent.ask, pages=5)

@@ -78,8 +78,8 @@ async def test_the_task_of_a_long_answer_is_its_receivers(piece: int) -> None:
 
 
 @for_each("piece", [1, 7, 400])
-async def test_of_a_long_answer_that_names_what_is_anothers_nothing_goes_out(piece: int) -> None:
-    """What it is about stands behind three megabytes that are another's, too."""
+async def test_a_long_answer_with_anothers_ids_is_withheld_wholly(piece: int) -> None:
+    """The id stands behind three megabytes that are another's, too."""
     async with site(piece) as there:
         await sent(there, "acme")
         there.agent.made = 0

@@ -45,7 +45,7 @@ agents: {{ crm: "{agent.url}" }}
 
 
 async def asked(gateway: Running, who: str, method: str, params: Any) -> Any:
-    """What a client of 0.1 gets; of a stream the first event."""
+    """Return the answer to a client of 0.1; of a stream the first event."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
     answer = await gateway.post("/crm", body, [bearer(who)])
     assert b"gw-" not in answer.body
@@ -68,7 +68,7 @@ async def test_a_task_is_found_again_by_the_name_that_its_client_gave_it() -> No
 
 
 @for_each("method", ["tasks/get", "tasks/cancel", "tasks/resubscribe"])
-async def test_under_anothers_name_there_is_nothing(method: str) -> None:
+async def test_anothers_name_of_a_task_finds_nothing(method: str) -> None:
     async with shared() as (gateway, agent):
         await asked(gateway, "acme", "tasks/send", {"id": "X", "message": MESSAGE})
         marked = agent.received[0]["params"]["id"]
@@ -78,11 +78,10 @@ async def test_under_anothers_name_there_is_nothing(method: str) -> None:
         assert len(agent.received) == 1
 
 
-async def test_a_name_is_free_again_when_its_task_is_erased(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_name_is_free_again_when_its_task_is_erased() -> None:
     """Also the names that are remembered in the process itself."""
     store = SqliteStore(None)
-    monkeypatch.setattr("gateway.app.make_store", lambda _state: store)
-    async with shared_by_names() as site:
+    async with shared_by_names(store=store) as site:
         for number in (1, 2):
             sent = await asked(site.gateway, "acme", "tasks/send", {"id": "X", "message": MESSAGE})
             assert sent["result"]["id"] == "X"
@@ -92,7 +91,7 @@ async def test_a_name_is_free_again_when_its_task_is_erased(monkeypatch: pytest.
             assert (await asked(site.gateway, "acme", "tasks/get", {"id": "X"}))["error"]["code"] == -32001
 
 
-async def test_who_goes_on_with_a_task_is_told_to_its_agent_with_the_tasks_own_context() -> None:
+async def test_a_continued_task_reaches_its_agent_with_its_own_context() -> None:
     """Not with another one that the client says, of its own or of somebody else's, in a header either."""
     agent = Headers()
     async with ScriptedBackend(agent.script) as backend:

@@ -64,7 +64,7 @@ async def begun(site: Spoken) -> None:
 
 
 @for_each("shape", FOREIGN)
-async def test_an_answer_whose_messages_name_anothers_never_leaves(shape: str) -> None:
+async def test_answers_with_anothers_ids_in_messages_are_withheld(shape: str) -> None:
     async with outspoken() as site:
         await begun(site)
         answer = await site.says(FOREIGN[shape], "globex")
@@ -79,7 +79,7 @@ async def test_an_answer_whose_messages_name_anothers_never_leaves(shape: str) -
 
 
 @for_each("shape", OWN)
-async def test_what_is_the_callers_or_nobodys_passes(shape: str) -> None:
+async def test_ids_of_the_caller_and_unknown_ids_pass(shape: str) -> None:
     async with outspoken() as site:
         await begun(site)
         site.agent.has("U")
@@ -91,7 +91,7 @@ async def test_what_is_the_callers_or_nobodys_passes(shape: str) -> None:
         assert not await site.finds("acme", "U")
 
 
-async def test_a_task_of_a_list_whose_history_names_anothers_is_none() -> None:
+async def test_listed_tasks_with_anothers_ids_in_their_history_are_withheld() -> None:
     async with outspoken() as site:
         await begun(site)
         site.agent.has("V")
@@ -125,11 +125,9 @@ class Failing(Outspoken):
 @pytest.mark.parametrize(
     "where", ["details", "data of 0.3", "deep in the data", "a task as the data", "beside the message"]
 )
-async def test_an_error_whose_details_name_anothers_never_leaves(
-    names: str, where: str, *, passes: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tests.ownership.test_answer_shapes.Outspoken", Failing)
-    async with outspoken() as site:
+async def test_errors_with_anothers_ids_in_details_are_withheld(names: str, where: str, *, passes: bool) -> None:
+    agent = Failing()
+    async with outspoken(agent=agent) as site:
         await begun(site)
         info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "TASK_NOT_FOUND", "domain": "d"}
         told: dict[str, dict[str, Any]] = {
@@ -139,15 +137,14 @@ async def test_an_error_whose_details_name_anothers_never_leaves(
             "a task as the data": {"data": task(names)},
             "beside the message": {"data": [], "context": {"taskId": names}},
         }
-        assert isinstance(site.agent, Failing)
-        site.agent.error = {"code": -32001, "message": SECRET, **told[where]}
+        agent.error = {"code": -32001, "message": SECRET, **told[where]}
         answer = await site.ask("globex", "GetTask", "1.0", id="V")
         assert (answer.json["error"]["code"] == -32001) is passes
         assert (SECRET.encode() in answer.body) is passes
 
 
 @pytest.mark.parametrize("names", ["T", "V"])
-async def test_an_error_to_who_asks_for_a_list_is_no_way_round(names: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_errors_to_list_requests_with_anothers_ids_are_withheld(names: str) -> None:
     class Unlisted(Outspoken):
         def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
             if call["method"] == "ListTasks":
@@ -155,8 +152,7 @@ async def test_an_error_to_who_asks_for_a_list_is_no_way_round(names: str, monke
                 return {"jsonrpc": "2.0", "id": call["id"], "error": {"code": -32603, "message": SECRET, "data": data}}
             return super()._answer(call)
 
-    monkeypatch.setattr("tests.ownership.test_answer_shapes.Outspoken", Unlisted)
-    async with outspoken() as site:
+    async with outspoken(agent=Unlisted()) as site:
         await begun(site)
         answer = await site.ask("globex", "ListTasks", "1.0")
         assert (SECRET.encode() in answer.body) is (names == "V")
@@ -174,7 +170,7 @@ NAMES: tuple[dict[str, Any], ...] = ({"task_id": "T"}, {"context_id": "of-T"}, {
 
 @every_client
 @pytest.mark.parametrize("where", ["history", "status", "news", "message"])
-async def test_over_grpc_it_is_the_same(client: str, where: str) -> None:
+async def test_messages_over_grpc_with_anothers_ids_are_withheld(client: str, where: str) -> None:
     async with shared() as site:
         await site.begins("acme", "T")
         for names in NAMES:
@@ -202,7 +198,7 @@ async def withheld(site: Site, client: str, names: dict[str, Any], where: str) -
 # ---- Notifications ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_notification_whose_messages_name_anothers_is_not_its_receivers() -> None:
+async def test_notifications_with_anothers_ids_in_messages_are_withheld() -> None:
     async with outspoken() as site:
         await begun(site)
         isolation = site.gateway.gateway.snapshot.backends["crm"].isolation

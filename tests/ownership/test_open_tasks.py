@@ -1,4 +1,4 @@
-"""What the ledger knows of a task stays true: that it is over, and that somebody still looks at it."""
+"""The ledger's record of a task stays true: that it is over, and that a stream of it is still open."""
 
 import json
 from functools import partial
@@ -112,7 +112,7 @@ async def test_a_context_keeps_its_mark_when_its_owner_is_alone_at_the_agent() -
     alone = aging.ownership()
     assert (await alone.authorize(send("chat-1"))).context_id == asked.context_id
     assert alone.prefix.remove(asked.context_id.encode()) == b"chat-1"
-    # What is begun now needs no mark.
+    # A task that begins now needs no mark.
     assert (await aging.ownership().authorize(send("chat-2"))).context_id == "chat-2"
 
 
@@ -142,12 +142,11 @@ class Full:
         return await self._record(scope, observed)
 
 
-async def test_no_agent_begins_what_cannot_be_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_task_begins_that_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     store, now = SqliteStore(None), [100.0]
     disk = Full(store)
-    monkeypatch.setattr("gateway.app.make_store", lambda _state: store)
     monkeypatch.setattr("gateway.app.Ledger", partial(Ledger, clock=lambda: now[0]))
-    async with shared() as site:
+    async with shared(store=store) as site:
         task = await site.send("acme")
         disk.full = True
         for _ in range(5):

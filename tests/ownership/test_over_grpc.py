@@ -30,7 +30,7 @@ def hook(task: str) -> Any:
 
 @every_client
 @pytest.mark.parametrize("tasks", [("T",), ("U", "T"), ()], ids=["one", "listed", "alone"])
-async def test_the_webhooks_of_anothers_task_never_leave(client: str, tasks: tuple[str, ...]) -> None:
+async def test_webhooks_of_anothers_task_are_withheld(client: str, tasks: tuple[str, ...]) -> None:
     async with shared() as site:
         await site.begins("acme", "T")
         await site.begins("globex", "U")

@@ -18,22 +18,20 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Waited:
-    waited = Waited()
-    monkeypatch.setattr("gateway.app.make_store", lambda _state: waited.store)
-    return waited
+def store() -> Waited:
+    return Waited()
 
 
 async def test_no_event_leaves_before_its_task_is_written_down(store: Waited) -> None:
-    async with shared() as site:
-        gate = asyncio.Event()
+    async with shared(store=store.store) as site:
+        release = asyncio.Event()
         client = await site.gateway.client()
         asked = asyncio.Event()
 
         async def waits() -> None:
             if site.agent.asked:
                 asked.set()
-                await gate.wait()
+                await release.wait()
 
         store.waits = waits
         body = json.dumps(
@@ -46,7 +44,7 @@ async def test_no_event_leaves_before_its_task_is_written_down(store: Waited) ->
         for _ in range(100):
             await asyncio.sleep(0)
         assert not piece.done()
-        gate.set()
+        release.set()
         first = await piece
         assert b'"task"' in first
         rest = first + await client.rest()
@@ -55,7 +53,7 @@ async def test_no_event_leaves_before_its_task_is_written_down(store: Waited) ->
 
 
 async def test_while_the_store_is_down_what_needs_it_is_refused_and_the_rest_goes_on(store: Waited) -> None:
-    async with both() as (gateway, agent):
+    async with both(store) as (gateway, agent):
         task = (await post(gateway, "/crm", "SendMessage", {"message": MESSAGE}))["result"]["task"]["id"]
         store.down = True
         asked = len(agent.asked)
@@ -87,14 +85,14 @@ async def test_a_stream_whose_first_event_cannot_be_written_down_ends_with_the_r
 
     async with ScriptedBackend(plays) as backend:
         text = f"{keys(acme='acme')}\ntenants: {{ acme: [crm] }}\nagents: {{ crm: '{backend.url}' }}\n"
-        async with running(text) as gateway:
+        async with running(text, store=store.store) as gateway:
             answer = await Site(gateway, Trusting()).call("acme", "SendStreamingMessage", {"message": MESSAGE})
             assert b'"t"' not in answer.body
             assert b"STATE_UNAVAILABLE" in answer.body
 
 
 @asynccontextmanager
-async def both() -> AsyncIterator[tuple[Running, Trusting]]:
+async def both(store: Waited) -> AsyncIterator[tuple[Running, Trusting]]:
     """One agent twice: with owners, and without."""
     agent = Trusting()
     async with ScriptedBackend(agent.script) as backend:
@@ -107,7 +105,7 @@ agents:
   crm: "{backend.url}"
   open: {{ backend: "{backend.url}", isolation: none }}
 """
-        async with running(text) as gateway:
+        async with running(text, store=store.store) as gateway:
             yield gateway, agent
 
 

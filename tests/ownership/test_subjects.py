@@ -1,4 +1,4 @@
-"""Whose a task is where its caller shows a token, and its agent keeps principals apart."""
+"""Owners of tasks of callers with tokens, at an agent that keeps principals apart."""
 
 import json
 import time
@@ -23,7 +23,7 @@ async def asked(there: Front, method: str, params: object, **ownership: object) 
     return await there.gateway.post("/echo", body, headers)
 
 
-async def test_each_subject_has_its_own() -> None:
+async def test_each_subject_has_its_own_tasks() -> None:
     agent = Trusting()
     async with front(script=agent.script, more=APART) as there:
         task = (await asked(there, "SendMessage", {"message": MESSAGE}, sub="ada")).json["result"]["task"]["id"]
@@ -32,7 +32,7 @@ async def test_each_subject_has_its_own() -> None:
 
 
 @for_each("ownership", [{"sub": ...}, {"sub": ""}, {"sub": ..., "client_id": "ada"}])
-async def test_who_is_nobody_in_particular_is_not_let_in(ownership: dict[str, object]) -> None:
+async def test_a_token_without_a_subject_is_refused(ownership: dict[str, object]) -> None:
     """All tokens without a subject would be one principal, whoever they are of."""
     agent = Trusting()
     async with front(script=agent.script, more=APART) as there:

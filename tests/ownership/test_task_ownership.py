@@ -1,4 +1,4 @@
-"""Whose every task and context is: what a caller may name, what it is told, and what the agent never hears."""
+"""Ownership of tasks and contexts: ids that a caller may name, answers that it gets, and calls that no agent sees."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.tasks.store import Store
 from tests.support.gateway import Answer, Running, bearer, keys, running
 from tests.support.mark import shows_mark
 from tests.support.scripted import ScriptedBackend
@@ -39,7 +40,9 @@ def events(answer: Answer) -> list[Any]:
 
 
 @asynccontextmanager
-async def shared(more: str = "", limits: str = "", state: str = "TASK_STATE_COMPLETED") -> AsyncIterator[Site]:
+async def shared(
+    more: str = "", limits: str = "", state: str = "TASK_STATE_COMPLETED", store: Store | None = None
+) -> AsyncIterator[Site]:
     trusting = Trusting(state)
     async with ScriptedBackend(trusting.script) as backend:
         text = f"""\
@@ -50,7 +53,7 @@ tenants:
 agents:
   crm: {{ backend: "{backend.url}"{more} }}
 """
-        async with running(text) as gateway:
+        async with running(text, store=store) as gateway:
             yield Site(gateway, trusting)
 
 
@@ -151,7 +154,7 @@ async def test_events_of_a_stream_name_contexts_in_their_clients_words() -> None
 
 
 @for_each("other", ["globex", "bob"])
-async def test_what_is_withheld_makes_nobody_the_owner_of_anything(other: str) -> None:
+async def test_a_withheld_answer_gives_nobody_ownership(other: str) -> None:
     """An agent mixes two callers up: who is refused the answer does not take the task away from whose it is."""
     async with shared(", isolation: principal") as site:
         site.agent.fixed = "context-1"
@@ -210,7 +213,7 @@ async def test_a_tenant_has_so_many_tasks_open_and_no_more() -> None:
         assert site.gateway.metric("limit_hits_total", limit="open_tasks", scope="tenant") == 1
 
 
-async def test_who_was_kept_from_a_task_is_counted_and_audited(caplog: pytest.LogCaptureFixture) -> None:
+async def test_denied_access_to_a_task_is_counted_and_audited(caplog: pytest.LogCaptureFixture) -> None:
     async with shared() as site:
         task = await site.send("acme")
         with caplog.at_level("INFO", "gateway.audit"):

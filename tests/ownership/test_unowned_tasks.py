@@ -1,4 +1,4 @@
-"""Whose tasks from before the gateway are, where unknown ones are adopted: theirs whom the agent first answered."""
+"""Owners of tasks older than the gateway, with claiming: the first caller that the agent answers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ async def has(site: Site, who: str, task: str = "old") -> bool:
 
 
 @for_each("method", ["GetTask", "CancelTask", "SubscribeToTask"])
-async def test_who_guesses_the_name_of_a_task_that_is_to_come_has_nothing_of_it(method: str) -> None:
+async def test_guessing_the_id_of_a_future_task_gives_no_access(method: str) -> None:
     async with shared(ADOPTS) as site:
         guessed = await site.call("globex", method, {"id": "task-1"})
         assert guessed.json["error"]["code"] == -32001
@@ -82,7 +82,7 @@ agents:
             yield agent, Site(gateway, agent)
 
 
-async def test_of_two_who_ask_at_once_the_one_has_it_that_is_answered_first() -> None:
+async def test_an_unowned_task_belongs_to_the_caller_that_is_answered_first() -> None:
     async with waiting() as (agent, site):
         agent.tasks["old"] = dict(OLD)
         first = asyncio.ensure_future(site.call("acme", "GetTask", {"id": "old"}))

@@ -42,8 +42,8 @@ def at_once(call: Coroutine[Any, Any, T]) -> T:
     return cast("T", done.value.value)
 
 
-def standing(made: Limits, tenant: str, at: float = 0.0) -> RateLimitState | None:
-    """How a tenant stands after one more request; nothing is waited for where rates are not shared."""
+def rate_state(made: Limits, tenant: str, at: float = 0.0) -> RateLimitState | None:
+    """Return a tenant's rate limit state after one more request; nothing is awaited while rates are not shared."""
     return at_once(made.arrive(tenant, at))
 
 

@@ -41,7 +41,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 def now() -> float:
-    """What the clock of the loop that runs shows."""
+    """Return the time of the running loop's clock."""
     return asyncio.get_running_loop().time()
 
 

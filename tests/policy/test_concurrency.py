@@ -1,4 +1,4 @@
-"""A gate: places for calls, and a bounded queue before them."""
+"""The concurrency limiter: places for calls, and a bounded queue before them."""
 
 import asyncio
 import random
@@ -15,51 +15,51 @@ from tests.policy.simulated import now, run, settle
 ACME, GLOBEX, INITECH = "acme", "globex", "initech"
 
 
-def waiting(gate: ConcurrencyLimiter, tenant: str, weight: float = 1.0) -> "asyncio.Task[Flow]":
-    return asyncio.get_running_loop().create_task(gate.wait(tenant, weight))
+def waiting(limiter: ConcurrencyLimiter, tenant: str, weight: float = 1.0) -> "asyncio.Task[Flow]":
+    return asyncio.get_running_loop().create_task(limiter.wait(tenant, weight))
 
 
-def entered(gate: ConcurrencyLimiter, tenant: str, weight: float = 1.0) -> Flow:
-    flow = gate.enter(tenant, weight)
+def entered(limiter: ConcurrencyLimiter, tenant: str, weight: float = 1.0) -> Flow:
+    flow = limiter.enter(tenant, weight)
     assert flow is not None
     return flow
 
 
-def at_rest(gate: ConcurrencyLimiter) -> bool:
+def at_rest(limiter: ConcurrencyLimiter) -> bool:
     """Whether nothing is left of all that happened."""
-    gate.prune()
-    return (gate.taken, gate.waiting, gate.flows) == (0, 0, {})
+    limiter.prune()
+    return (limiter.taken, limiter.waiting, limiter.flows) == (0, 0, {})
 
 
 # ---- Places ----------------------------------------------------------------------------------------------------------
 
 
-def test_whoever_waits_has_the_place_in_the_moment_it_is_given_back() -> None:
+def test_a_released_place_goes_to_a_waiting_call_at_once() -> None:
     async def main() -> None:
-        gate = ConcurrencyLimiter(1, 10, 1.0)
-        first = entered(gate, ACME)
-        second = waiting(gate, GLOBEX)
+        limiter = ConcurrencyLimiter(1, 10, 1.0)
+        first = entered(limiter, ACME)
+        second = waiting(limiter, GLOBEX)
         await settle()
-        assert gate.waiting == 1
+        assert limiter.waiting == 1
         first.leave()
         # Nobody can slip in before it.
-        assert gate.enter(ACME, 1.0) is None
+        assert limiter.enter(ACME, 1.0) is None
         (await second).leave()
-        assert at_rest(gate)
+        assert at_rest(limiter)
 
     run(main())
 
 
 def test_within_a_tenant_the_longest_waiting_is_first() -> None:
     async def main() -> list[int]:
-        gate, order = ConcurrencyLimiter(1, 10, 1.0), list[int]()
+        limiter, order = ConcurrencyLimiter(1, 10, 1.0), list[int]()
 
         async def call(number: int) -> None:
-            flow = await gate.wait(ACME, 1.0)
+            flow = await limiter.wait(ACME, 1.0)
             order.append(number)
             flow.leave()
 
-        first = entered(gate, ACME)
+        first = entered(limiter, ACME)
         calls = [asyncio.get_running_loop().create_task(call(number)) for number in range(5)]
         await settle()
         first.leave()
@@ -72,30 +72,30 @@ def test_within_a_tenant_the_longest_waiting_is_first() -> None:
 # ---- The queue -------------------------------------------------------------------------------------------------------
 
 
-def test_who_finds_a_full_queue_is_refused_at_once() -> None:
+def test_a_full_queue_refuses_at_once() -> None:
     async def main() -> None:
-        gate = ConcurrencyLimiter(1, 2, 1.0)
-        place = entered(gate, ACME)
-        calls = [waiting(gate, ACME), waiting(gate, ACME)]
+        limiter = ConcurrencyLimiter(1, 2, 1.0)
+        place = entered(limiter, ACME)
+        calls = [waiting(limiter, ACME), waiting(limiter, ACME)]
         await settle()
         with pytest.raises(NoSlot, match="full"):
-            await gate.wait(ACME, 1.0)
+            await limiter.wait(ACME, 1.0)
         assert now() == 0.0
         place.leave()
         for call in calls:
             (await call).leave()
-        assert at_rest(gate)
+        assert at_rest(limiter)
 
     run(main())
 
 
 def test_a_tenant_with_more_than_its_share_of_a_full_queue_makes_room_with_its_newest() -> None:
     async def main() -> None:
-        gate = ConcurrencyLimiter(1, 4, 10.0)
-        place = entered(gate, ACME)
-        hog = [waiting(gate, ACME) for _ in range(4)]
+        limiter = ConcurrencyLimiter(1, 4, 10.0)
+        place = entered(limiter, ACME)
+        hog = [waiting(limiter, ACME) for _ in range(4)]
         await settle()
-        others = [waiting(gate, GLOBEX), waiting(gate, GLOBEX)]
+        others = [waiting(limiter, GLOBEX), waiting(limiter, GLOBEX)]
         await settle()
         assert [call.done() for call in hog] == [False, False, True, True]
         for call in hog[2:]:
@@ -103,40 +103,40 @@ def test_a_tenant_with_more_than_its_share_of_a_full_queue_makes_room_with_its_n
         # Each has its half: neither takes more from the other.
         for tenant in (GLOBEX, ACME):
             with pytest.raises(NoSlot, match="full"):
-                await gate.wait(tenant, 1.0)
+                await limiter.wait(tenant, 1.0)
         place.leave()
         for call in (hog[0], others[0], hog[1], others[1]):
             (await call).leave()
-        assert at_rest(gate)
+        assert at_rest(limiter)
 
     run(main())
 
 
 def test_shares_of_the_queue_go_by_weight() -> None:
     async def main() -> None:
-        gate = ConcurrencyLimiter(1, 8, 10.0)
-        place = entered(gate, ACME)
-        light = [waiting(gate, ACME, 1.0) for _ in range(8)]
-        heavy = [waiting(gate, GLOBEX, 3.0) for _ in range(8)]
+        limiter = ConcurrencyLimiter(1, 8, 10.0)
+        place = entered(limiter, ACME)
+        light = [waiting(limiter, ACME, 1.0) for _ in range(8)]
+        heavy = [waiting(limiter, GLOBEX, 3.0) for _ in range(8)]
         await settle()
         assert [sum(not call.done() for call in calls) for calls in (light, heavy)] == [2, 6]
-        await _end(gate, place, light + heavy)
+        await _end(limiter, place, light + heavy)
 
     run(main())
 
 
-def test_of_more_tenants_than_the_queue_has_room_for_each_new_one_displaces_who_waits_twice() -> None:
+def test_a_new_tenant_displaces_a_second_call_of_another_in_a_full_queue() -> None:
     async def main() -> None:
-        gate = ConcurrencyLimiter(1, 3, 10.0)
-        place = entered(gate, ACME)
-        calls = [waiting(gate, ACME) for _ in range(3)]
+        limiter = ConcurrencyLimiter(1, 3, 10.0)
+        place = entered(limiter, ACME)
+        calls = [waiting(limiter, ACME) for _ in range(3)]
         await settle()
-        calls += [waiting(gate, GLOBEX), waiting(gate, INITECH)]
+        calls += [waiting(limiter, GLOBEX), waiting(limiter, INITECH)]
         await settle()
         assert sum(call.done() for call in calls) == 2
         with pytest.raises(NoSlot, match="full"):
-            await gate.wait("umbrella", 1.0)
-        await _end(gate, place, calls)
+            await limiter.wait("umbrella", 1.0)
+        await _end(limiter, place, calls)
 
     run(main())
 
@@ -144,11 +144,11 @@ def test_of_more_tenants_than_the_queue_has_room_for_each_new_one_displaces_who_
 # ---- Cancellation ----------------------------------------------------------------------------------------------------
 
 
-def test_who_is_cancelled_leaves_nothing_behind() -> None:
+def test_a_cancelled_call_leaves_nothing_behind() -> None:
     async def main() -> None:
-        gate = ConcurrencyLimiter(1, 10, 1.0)
-        place = entered(gate, ACME)
-        calls = [waiting(gate, ACME), waiting(gate, GLOBEX), waiting(gate, GLOBEX)]
+        limiter = ConcurrencyLimiter(1, 10, 1.0)
+        place = entered(limiter, ACME)
+        calls = [waiting(limiter, ACME), waiting(limiter, GLOBEX), waiting(limiter, GLOBEX)]
         await settle()
         for call in calls[:2]:
             call.cancel()
@@ -157,7 +157,7 @@ def test_who_is_cancelled_leaves_nothing_behind() -> None:
         (await calls[2]).leave()
         await asyncio.gather(*calls, return_exceptions=True)
         assert [call.cancelled() for call in calls] == [True, True, False]
-        assert at_rest(gate)
+        assert at_rest(limiter)
         assert now() == 0.0
 
     run(main())
@@ -165,52 +165,52 @@ def test_who_is_cancelled_leaves_nothing_behind() -> None:
 
 def test_a_refusal_that_arrives_with_the_cancellation_is_a_cancellation() -> None:
     async def main() -> None:
-        gate = ConcurrencyLimiter(1, 2, 1.0)
-        place = entered(gate, ACME)
-        calls = [waiting(gate, ACME), waiting(gate, ACME)]
+        limiter = ConcurrencyLimiter(1, 2, 1.0)
+        place = entered(limiter, ACME)
+        calls = [waiting(limiter, ACME), waiting(limiter, ACME)]
         await settle()
-        other = waiting(gate, GLOBEX)
+        other = waiting(limiter, GLOBEX)
         await asyncio.sleep(0)
         calls[1].cancel()
         await settle()
         assert calls[1].cancelled()
         # It had no slot to give back.
-        assert (gate.taken, gate.waiting) == (1, 2)
+        assert (limiter.taken, limiter.waiting) == (1, 2)
         calls[0].cancel()
         place.leave()
         (await other).leave()
-        assert at_rest(gate)
+        assert at_rest(limiter)
 
     run(main())
 
 
 def test_a_slot_that_is_granted_with_the_cancellation_is_given_back() -> None:
     async def main() -> None:
-        gate = ConcurrencyLimiter(1, 2, 1.0)
-        place = entered(gate, ACME)
-        call = waiting(gate, ACME)
+        limiter = ConcurrencyLimiter(1, 2, 1.0)
+        place = entered(limiter, ACME)
+        call = waiting(limiter, ACME)
         await settle()
         place.leave()
         call.cancel()
         await settle()
         assert call.cancelled()
-        assert at_rest(gate)
+        assert at_rest(limiter)
 
     run(main())
 
 
 def test_room_that_a_cancelled_call_still_takes_is_taken_from_it() -> None:
     async def main() -> None:
-        gate = ConcurrencyLimiter(1, 2, 1.0)
-        place = entered(gate, ACME)
-        calls = [waiting(gate, ACME), waiting(gate, ACME)]
+        limiter = ConcurrencyLimiter(1, 2, 1.0)
+        place = entered(limiter, ACME)
+        calls = [waiting(limiter, ACME), waiting(limiter, ACME)]
         await settle()
         # It comes before the task that is cancelled has run.
-        other = waiting(gate, GLOBEX)
+        other = waiting(limiter, GLOBEX)
         calls[1].cancel()
         await settle()
         assert [call.done() for call in (*calls, other)] == [False, True, False]
-        await _end(gate, place, [*calls, other])
+        await _end(limiter, place, [*calls, other])
 
     run(main())
 
@@ -222,17 +222,17 @@ class Crowd:
     """Calls that come, wait, leave and end as they please, and what must hold in between."""
 
     def __init__(self, places: int, queue: int) -> None:
-        self.gate = ConcurrencyLimiter(places, queue, 1.0)
+        self.limiter = ConcurrencyLimiter(places, queue, 1.0)
         self.most = places
         self.held: list[Flow] = []
         self.calls: list[asyncio.Task[Flow]] = []
 
     def call(self, tenant: str, weight: float) -> None:
-        flow = self.gate.enter(tenant, weight)
+        flow = self.limiter.enter(tenant, weight)
         if flow is not None:
             self.held.append(flow)
         else:
-            self.calls.append(waiting(self.gate, tenant, weight))
+            self.calls.append(waiting(self.limiter, tenant, weight))
 
     def end(self, number: int) -> None:
         if self.held:
@@ -243,11 +243,11 @@ class Crowd:
             self.calls[number % len(self.calls)].cancel()
 
     def change(self, places: int) -> None:
-        self.gate.change(places, self.gate.queue, 1.0)
+        self.limiter.change(places, self.limiter.queue, 1.0)
         self.most = max(self.most, places)
 
     def prune(self) -> None:
-        self.gate.prune()
+        self.limiter.prune()
 
     def collect(self) -> None:
         for call in [call for call in self.calls if call.done()]:
@@ -256,12 +256,12 @@ class Crowd:
                 self.held.append(call.result())
 
     def check(self) -> None:
-        gate = self.gate
-        assert gate.taken <= self.most
-        assert gate.waiting <= gate.queue
-        assert gate.waiting == sum(len(flow.waiting) for flow in gate.flows.values())
+        limiter = self.limiter
+        assert limiter.taken <= self.most
+        assert limiter.waiting <= limiter.queue
+        assert limiter.waiting == sum(len(flow.waiting) for flow in limiter.flows.values())
         # No place is empty while somebody waits.
-        assert not gate.waiting or gate.taken >= gate.limit
+        assert not limiter.waiting or limiter.taken >= limiter.limit
 
     async def go(self) -> None:
         self.change(self.most)
@@ -271,7 +271,7 @@ class Crowd:
             self.held.clear()
             await settle()
             self.collect()
-        assert at_rest(self.gate)
+        assert at_rest(self.limiter)
 
 
 numbers = st.integers(0, 20)
@@ -288,7 +288,7 @@ steps = st.one_of(
 
 @given(places=st.integers(1, 4), queue=st.integers(0, 8), steps=st.lists(steps, max_size=60))
 @settings(max_examples=150)
-def test_places_and_the_queue_add_up_whatever_happens(places: int, queue: int, steps: list[Any]) -> None:
+def test_places_and_the_queue_always_add_up(places: int, queue: int, steps: list[Any]) -> None:
     async def main() -> None:
         crowd = Crowd(places, queue)
         for step in steps:
@@ -302,7 +302,7 @@ def test_places_and_the_queue_add_up_whatever_happens(places: int, queue: int, s
     run(main())
 
 
-async def _end(gate: ConcurrencyLimiter, place: Flow, calls: "list[asyncio.Task[Flow]]") -> None:
+async def _end(limiter: ConcurrencyLimiter, place: Flow, calls: "list[asyncio.Task[Flow]]") -> None:
     """Give every place back, until nobody is left."""
     place.leave()
     left = list(calls)
@@ -312,10 +312,10 @@ async def _end(gate: ConcurrencyLimiter, place: Flow, calls: "list[asyncio.Task[
             left.remove(call)
             if not call.cancelled() and call.exception() is None:
                 call.result().leave()
-    assert at_rest(gate)
+    assert at_rest(limiter)
 
 
-# ---- Who gets the places of a gate: tenants that all want more than there is get it by their weights -----------------
+# ---- Shares of a limiter: tenants that all want more than there is get it by their weights --------------------------
 
 _WARM_UP, _MEASURED = 500, 4000
 
@@ -323,7 +323,7 @@ Lasting = Callable[[random.Random, int], float]
 
 
 def served(
-    gate: ConcurrencyLimiter,
+    limiter: ConcurrencyLimiter,
     weights: Sequence[float],
     clients: Sequence[int],
     lasting: Lasting,
@@ -331,10 +331,10 @@ def served(
     seed: int = 1,
     retry: float = 0.01,
 ) -> list[int]:
-    """How many calls each tenant got in, of a few thousand, where each has so many clients that never rest.
+    """Return how many calls of each tenant were admitted, of a few thousand, with so many busy clients each.
 
     Args:
-        lasting: How long a call of a tenant takes.
+        lasting: The duration of a tenant's call.
         retry: Seconds after which a client that was refused tries again.
     """
     chance = random.Random(seed)
@@ -345,7 +345,7 @@ def served(
         nonlocal total
         while total < _WARM_UP + _MEASURED:
             try:
-                flow = await gate.wait(f"tenant-{tenant}", weights[tenant])
+                flow = await limiter.wait(f"tenant-{tenant}", weights[tenant])
             except NoSlot:
                 await asyncio.sleep(retry * chance.uniform(0.5, 1.5))
                 continue
@@ -394,29 +394,29 @@ def test_eight_overloaded_tenants_get_calls_by_their_weights(
 
 
 @pytest.mark.long
-def test_who_floods_a_queue_that_is_too_short_gets_no_more() -> None:
+def test_flooding_a_short_queue_gains_nothing() -> None:
     # The queue is full nearly always, and most calls are refused.
     weights = [1.0, 1.0, 1.0, 1.0]
     counts = served(ConcurrencyLimiter(2, 8, 1e6), weights, [60, 10, 10, 10], alike, retry=0.02)
     assert by_weight(counts, weights, 0.1), counts
 
 
-def test_who_waits_one_call_at_a_time_has_its_weight_remembered() -> None:
+def test_the_weight_of_a_tenant_with_one_waiting_call_is_remembered() -> None:
     # The queue of the light one is empty between its calls; it is not new each time.
     weights = [0.25, 1.0, 1.0]
     counts = served(ConcurrencyLimiter(1, 100, 1e6), weights, [2, 20, 20], alike)
     assert by_weight(counts, weights, 0.1), counts
 
 
-def test_who_wants_less_than_its_share_gets_it_all_at_once() -> None:
+def test_a_tenant_below_its_share_does_not_wait() -> None:
     async def main() -> float:
-        gate, longest = ConcurrencyLimiter(4, 100, 1e6), 0.0
+        limiter, longest = ConcurrencyLimiter(4, 100, 1e6), 0.0
         loop = asyncio.get_running_loop()
         over = False
 
         async def flood() -> None:
             while not over:
-                flow = await gate.wait("acme", 1.0)
+                flow = await limiter.wait("acme", 1.0)
                 await asyncio.sleep(0.01)
                 flow.leave()
 
@@ -424,7 +424,7 @@ def test_who_wants_less_than_its_share_gets_it_all_at_once() -> None:
         for _ in range(200):
             await asyncio.sleep(0.0137)
             asked = loop.time()
-            flow = await gate.wait("globex", 1.0)
+            flow = await limiter.wait("globex", 1.0)
             longest = max(longest, loop.time() - asked)
             await asyncio.sleep(0.001)
             flow.leave()
@@ -450,16 +450,16 @@ def test_a_tenant_whose_calls_hang_does_not_end_with_all_places() -> None:
 
 def test_a_tenant_alone_has_every_place() -> None:
     async def main() -> int:
-        gate = ConcurrencyLimiter(10, 100, 1.0)
-        flows = [await gate.wait("acme", 1.0) for _ in range(5)]
-        flows.append(await gate.wait("globex", 1.0))
-        flows += [await gate.wait("acme", 1.0) for _ in range(4)]
-        waiting = [asyncio.get_running_loop().create_task(gate.wait("acme", 1.0)) for _ in range(10)]
+        limiter = ConcurrencyLimiter(10, 100, 1.0)
+        flows = [await limiter.wait("acme", 1.0) for _ in range(5)]
+        flows.append(await limiter.wait("globex", 1.0))
+        flows += [await limiter.wait("acme", 1.0) for _ in range(4)]
+        waiting = [asyncio.get_running_loop().create_task(limiter.wait("acme", 1.0)) for _ in range(10)]
         await asyncio.sleep(0)
         # The other one has a place and wants none: nobody else is there to have it.
         flows[5].leave()
         await asyncio.sleep(0)
-        held = gate.flows["acme"].held
+        held = limiter.flows["acme"].held
         for flow in flows[:5] + flows[6:]:
             flow.leave()
         for call in waiting:
@@ -469,28 +469,28 @@ def test_a_tenant_alone_has_every_place() -> None:
     assert run(main()) == 10
 
 
-def test_who_was_passed_over_makes_nothing_up() -> None:
+def test_a_tenant_that_was_passed_over_catches_nothing_up() -> None:
     slow = True
 
     def lasting(chance: random.Random, tenant: int) -> float:
         return 3.0 if tenant == 0 and slow else 0.01
 
-    gate = ConcurrencyLimiter(4, 100, 1e6)
-    served(gate, [1.0, 1.0], [20, 20], lasting)
+    limiter = ConcurrencyLimiter(4, 100, 1e6)
+    served(limiter, [1.0, 1.0], [20, 20], lasting)
     slow = False
-    counts = served(gate, [1.0, 1.0], [20, 20], lasting)
+    counts = served(limiter, [1.0, 1.0], [20, 20], lasting)
     assert by_weight(counts, [1.0, 1.0], 0.1), counts
 
 
 def test_the_first_call_after_being_passed_over_is_one_call_like_any_other() -> None:
     async def main() -> list[str]:
-        gate, order = ConcurrencyLimiter(8, 100, 1.0), list[str]()
+        limiter, order = ConcurrencyLimiter(8, 100, 1.0), list[str]()
         loop = asyncio.get_running_loop()
-        hangs = [await gate.wait("acme", 1.0) for _ in range(6)]
-        quick = [await gate.wait("globex", 1.0) for _ in range(2)]
+        hangs = [await limiter.wait("acme", 1.0) for _ in range(6)]
+        quick = [await limiter.wait("globex", 1.0) for _ in range(2)]
 
         async def call(tenant: str) -> None:
-            await gate.wait(tenant, 1.0)
+            await limiter.wait(tenant, 1.0)
             order.append(tenant)
 
         calls = [loop.create_task(call(tenant)) for tenant in ["acme", "acme"] + ["globex"] * 22]
@@ -515,7 +515,7 @@ def test_the_first_call_after_being_passed_over_is_one_call_like_any_other() -> 
 
 
 def test_a_new_weight_holds_from_the_next_call_on() -> None:
-    gate = ConcurrencyLimiter(3, 100, 1e6)
-    served(gate, [1.0, 1.0], [20, 20], alike)
-    counts = served(gate, [3.0, 1.0], [20, 20], alike)
+    limiter = ConcurrencyLimiter(3, 100, 1e6)
+    served(limiter, [1.0, 1.0], [20, 20], alike)
+    counts = served(limiter, [3.0, 1.0], [20, 20], alike)
     assert by_weight(counts, [3.0, 1.0], 0.1), counts

@@ -11,31 +11,31 @@ from hypothesis import strategies as st
 
 from gateway.a2a.fault import BodyTooLarge, ConcurrencyLimited, RateLimited, StreamsLimited
 from gateway.policy.limits import LimiterState, Limits, OverRate, Quota, RateLimitState, ratelimit_headers
-from tests.policy.admission import ACME, CRM, ERP, GLOBEX, admitted, at_once, limits, refusal, standing, waiting
+from tests.policy.admission import ACME, CRM, ERP, GLOBEX, admitted, at_once, limits, rate_state, refusal, waiting
 from tests.policy.simulated import now, run, settle
 from tests.table import for_each
 
 # ---- Requests of a tenant --------------------------------------------------------------------------------------------
 
 
-def test_who_is_not_limited_is_told_nothing() -> None:
+def test_an_unlimited_tenant_gets_no_rate_limit_state() -> None:
     made, _ = limits({ACME: Quota(concurrency=1)})
-    assert standing(made, ACME) is None
-    assert standing(made, GLOBEX) is None
+    assert rate_state(made, ACME) is None
+    assert rate_state(made, GLOBEX) is None
     assert at_once(made.admit(GLOBEX, CRM, stream=True, now=0.0)) is None
 
 
 def test_each_request_is_charged_once_and_the_tenant_told_how_it_stands() -> None:
     made, hits = limits({ACME: Quota(requests=(3.0, 60.0))})
-    assert [standing(made, ACME) for _ in range(3)] == [RateLimitState(3, 60, left, 20.0) for left in (2, 1, 0)]
+    assert [rate_state(made, ACME) for _ in range(3)] == [RateLimitState(3, 60, left, 20.0) for left in (2, 1, 0)]
     with pytest.raises(OverRate) as refused:
-        standing(made, ACME, 5.0)
+        rate_state(made, ACME, 5.0)
     assert refused.value.retry_after == 15.0
     assert refused.value.state == RateLimitState(3, 60, 0, 15.0)
     assert refused.value.reason == "rate_limited"
     assert refused.value.message == "more requests than the 3 in 60 s that are allowed"
     assert hits == [("requests", "tenant", ACME)]
-    assert standing(made, ACME, 20.0) == RateLimitState(3, 60, 0, 20.0)
+    assert rate_state(made, ACME, 20.0) == RateLimitState(3, 60, 0, 20.0)
 
 
 @for_each(
@@ -60,11 +60,11 @@ def test_each_request_is_charged_once_and_the_tenant_told_how_it_stands() -> Non
 def test_a_rate_is_told_and_given(quota: Quota, replicas: int, told: tuple[int, int], burst: int) -> None:
     made, _ = limits({ACME: quota}, replicas=replicas)
     for left in range(burst - 1, -1, -1):
-        found = standing(made, ACME)
+        found = rate_state(made, ACME)
         assert found is not None
         assert (found.limit, found.window, found.remaining) == (*told, left)
     with pytest.raises(OverRate):
-        standing(made, ACME)
+        rate_state(made, ACME)
 
 
 RATE = re.compile(rb'"requests";q=\d{1,15};w=[1-9]\d{0,14}')
@@ -72,7 +72,7 @@ LEFT = re.compile(rb'"requests";r=\d{1,15};t=\d{1,15}')
 
 
 @for_each(
-    ("standing", "policy", "limit"),
+    ("rate_state", "policy", "limit"),
     [
         (RateLimitState(600, 60, 599, 0.1), b"q=600;w=60", b"r=599;t=1"),
         # Whole seconds, never too few; a hair above one is that one.
@@ -83,9 +83,9 @@ LEFT = re.compile(rb'"requests";r=\d{1,15};t=\d{1,15}')
     ],
 )  # fmt: skip
 def test_a_policy_and_a_limit_are_told_as_structured_fields(
-    standing: RateLimitState, policy: bytes, limit: bytes
+    rate_state: RateLimitState, policy: bytes, limit: bytes
 ) -> None:
-    told = dict(ratelimit_headers(standing))
+    told = dict(ratelimit_headers(rate_state))
     assert told == {b"ratelimit-policy": b'"requests";' + policy, b"ratelimit": b'"requests";' + limit}
     # RFC 9651 §4.1: a string, then parameters that are integers.
     assert RATE.fullmatch(told[b"ratelimit-policy"])
@@ -94,39 +94,39 @@ def test_a_policy_and_a_limit_are_told_as_structured_fields(
 
 def test_one_tenants_requests_are_not_anothers() -> None:
     made, _ = limits({ACME: Quota(requests=(1.0, 60.0)), GLOBEX: Quota(requests=(1.0, 60.0))})
-    standing(made, ACME)
-    assert standing(made, GLOBEX) is not None
+    rate_state(made, ACME)
+    assert rate_state(made, GLOBEX) is not None
 
 
-def test_each_tenant_that_is_not_named_has_its_own_and_is_counted_as_other() -> None:
+def test_unnamed_tenants_have_own_limits_and_count_as_other() -> None:
     made, hits = limits({"*": Quota(requests=(1.0, 60.0), concurrency=1, queue=0), ACME: Quota()})
     for tenant in ("globex", "initech"):
-        assert standing(made, tenant) == RateLimitState(1, 60, 0, 60.0)
+        assert rate_state(made, tenant) == RateLimitState(1, 60, 0, 60.0)
         permit = admitted(made, tenant)
         with pytest.raises(OverRate):
-            standing(made, tenant, 0.0)
+            rate_state(made, tenant, 0.0)
         with pytest.raises(ConcurrencyLimited):
             at_once(made.admit(tenant, CRM, stream=False, now=0.0))
         permit.release()
     assert hits == [("requests", "tenant", "other"), ("concurrency", "tenant", "other")] * 2
-    assert standing(made, ACME) is None
+    assert rate_state(made, ACME) is None
 
 
-def test_of_tenants_that_are_not_named_those_quiet_longest_are_forgotten_first() -> None:
+def test_unnamed_tenants_are_forgotten_least_recently_active_first() -> None:
     made, _ = limits({"*": Quota(requests=(1.0, 60.0))}, most_unnamed=2)
-    standing(made, "first")
-    standing(made, "second")
+    rate_state(made, "first")
+    rate_state(made, "second")
     for tenant in ("second", "first"):
         with pytest.raises(OverRate):
-            standing(made, tenant, 0.0)
-    standing(made, "third")
+            rate_state(made, tenant, 0.0)
+    rate_state(made, "third")
     with pytest.raises(OverRate):
-        standing(made, "first", 0.0)
-    assert standing(made, "second") is not None
+        rate_state(made, "first", 0.0)
+    assert rate_state(made, "second") is not None
     assert len(made.unnamed_tenants) == 2
 
 
-def test_where_all_have_calls_under_way_nobody_is_forgotten() -> None:
+def test_tenants_with_running_calls_are_not_forgotten() -> None:
     made, _ = limits({"*": Quota(concurrency=1, queue=0)}, most_unnamed=2)
     permits = [admitted(made, f"tenant-{number}") for number in range(30)]
     for number in range(30):
@@ -150,14 +150,14 @@ def test_an_agents_requests_are_those_of_all_tenants() -> None:
     with pytest.raises(RateLimited) as refused:
         at_once(made.admit(ACME, CRM, stream=False, now=0.0))
     assert refused.value.retry_after == pytest.approx(30.0)
-    # How many there are is not one tenant's business.
+    # One tenant does not learn the number of calls.
     assert not any(letter.isdigit() for letter in refused.value.message)
     assert hits == [("requests", "agent", CRM)]
     assert at_once(made.admit(ACME, ERP, stream=False, now=0.0)) is None
     assert at_once(made.admit(ACME, CRM, stream=False, now=30.0)) is None
 
 
-def test_who_is_refused_costs_the_agent_nothing() -> None:
+def test_a_refused_call_costs_the_agent_nothing() -> None:
     made, _ = limits({ACME: Quota(streams=0)}, {CRM: Quota(requests=(1.0, 60.0), concurrency=1, queue=0)})
     with pytest.raises(StreamsLimited):
         at_once(made.admit(ACME, CRM, stream=True, now=0.0))
@@ -170,7 +170,7 @@ def test_who_is_refused_costs_the_agent_nothing() -> None:
     admitted(made, GLOBEX, at=60.0).release()
 
 
-def test_who_waits_is_charged_when_it_is_let_in_and_who_leaves_is_not() -> None:
+def test_a_waiting_call_is_charged_when_admitted_and_not_when_it_leaves() -> None:
     async def main() -> None:
         made, _ = limits({}, {CRM: Quota(requests=(3.0, 60.0), concurrency=1)}, clock=now)
         first = admitted(made)
@@ -187,7 +187,7 @@ def test_who_waits_is_charged_when_it_is_let_in_and_who_leaves_is_not() -> None:
     run(main())
 
 
-def test_who_finds_the_agents_requests_gone_when_its_turn_comes_gives_the_place_to_the_next() -> None:
+def test_a_call_without_agent_quota_gives_its_place_to_the_next() -> None:
     async def main() -> None:
         made, hits = limits({}, {CRM: Quota(requests=(2.0, 60.0), concurrency=1)}, clock=now)
         first = admitted(made)
@@ -267,7 +267,7 @@ def test_a_call_waits_for_a_place_of_its_tenant_then_for_one_of_the_agent() -> N
     run(main())
 
 
-def test_who_has_waited_for_its_time_is_refused_with_the_time_to_come_again() -> None:
+def test_a_call_whose_queue_time_is_over_is_refused_with_retry_after() -> None:
     async def main() -> None:
         made, hits = limits({ACME: Quota(concurrency=1, queue_timeout=2.5)}, clock=now)
         permit = admitted(made)
@@ -286,7 +286,7 @@ def test_who_has_waited_for_its_time_is_refused_with_the_time_to_come_again() ->
     run(main())
 
 
-def test_who_does_not_get_the_agents_place_gives_its_tenants_back() -> None:
+def test_a_call_refused_by_the_agent_limit_frees_its_tenants_place() -> None:
     async def main() -> None:
         made, hits = limits({ACME: Quota(concurrency=1)}, {CRM: Quota(concurrency=1)}, clock=now)
         permit = admitted(made, GLOBEX)
@@ -359,12 +359,12 @@ def test_tenants_that_wait_for_one_agent_are_served_by_their_weights() -> None:
 # ---- Shares ----------------------------------------------------------------------------------------------------------
 
 
-def test_of_several_processes_each_enforces_its_share() -> None:
+def test_each_of_several_processes_enforces_its_share() -> None:
     made, _ = limits({ACME: Quota(requests=(5.0, 60.0), concurrency=4, queue=0, streams=2)}, {}, replicas=2)
     # Told is what it is held to here, rather than what it might have elsewhere.
-    assert [standing(made, ACME) for _ in range(3)] == [RateLimitState(3, 60, left, 20.0) for left in (2, 1, 0)]
+    assert [rate_state(made, ACME) for _ in range(3)] == [RateLimitState(3, 60, left, 20.0) for left in (2, 1, 0)]
     with pytest.raises(OverRate, match="the 3 in 60 s") as refused:
-        standing(made, ACME, 0.0)
+        rate_state(made, ACME, 0.0)
     assert refused.value.state == RateLimitState(3, 60, 0, 20.0)
     permits = [admitted(made, stream=True), admitted(made)]
     with pytest.raises(ConcurrencyLimited):
@@ -457,29 +457,29 @@ def test_a_body_is_as_long_as_the_tenant_and_the_agent_allow() -> None:
     assert hits == [("body", "tenant", ACME), ("body", "agent", CRM)]
 
 
-def test_what_was_moved_is_owed_before_the_next_request() -> None:
+def test_bandwidth_debt_delays_the_next_request() -> None:
     made, hits = limits({ACME: Quota(bandwidth=1000.0, requests=(10.0, 60.0))}, {CRM: Quota(bandwidth=500.0)})
     made.spend(ACME, CRM, 3000, 0.0)
     with pytest.raises(RateLimited) as refused:
-        standing(made, ACME, 0.0)
+        rate_state(made, ACME, 0.0)
     assert refused.value.retry_after == pytest.approx(2.0)
     with pytest.raises(RateLimited) as refused:
         at_once(made.admit(GLOBEX, CRM, stream=False, now=0.0))
     assert refused.value.retry_after == pytest.approx(5.0)
     assert hits == [("bandwidth", "tenant", ACME), ("bandwidth", "agent", CRM)]
     # None of its requests was charged.
-    assert standing(made, ACME, 2.5) == RateLimitState(10, 60, 9, 6.0)
+    assert rate_state(made, ACME, 2.5) == RateLimitState(10, 60, 9, 6.0)
     assert at_once(made.admit(GLOBEX, CRM, stream=False, now=5.5)) is None
 
 
-def test_what_is_not_limited_is_not_metered() -> None:
+def test_unlimited_bandwidth_is_not_metered() -> None:
     made, _ = limits({ACME: Quota(concurrency=1), GLOBEX: Quota(bandwidth=1.0)}, {CRM: Quota(concurrency=1)})
     made.spend(ACME, CRM, 10**9, 0.0)
-    assert standing(made, ACME) is None
+    assert rate_state(made, ACME) is None
     admitted(made).release()
     made.configure({ACME: Quota(requests=(1.0, 60.0))}, {})
     made.spend(GLOBEX, CRM, 10**9, 0.0)
-    assert standing(made, GLOBEX) is None
+    assert rate_state(made, GLOBEX) is None
 
 
 # ---- Limits that change while calls are under way: new figures at once, nothing dropped, nothing forgotten -----------
@@ -492,11 +492,11 @@ def configured(tenants: dict[str, Quota], agents: dict[str, Quota] | None = None
 
 
 def passing(limits: Limits, tenant: str = ACME, at: float = 0.0) -> int:
-    """How many requests pass at once."""
+    """Return how many requests pass at once."""
     passed = 0
     while True:
         try:
-            assert standing(limits, tenant, at) is not None
+            assert rate_state(limits, tenant, at) is not None
         except OverRate:
             return passed
         passed += 1
@@ -518,7 +518,7 @@ def test_new_rates_hold_at_once() -> None:
     assert (passing(limits, at=1.0), passing(limits, "globex", 1.0)) == (10, 1)
 
 
-def test_what_was_spent_under_the_common_limit_is_spent_under_ones_own_and_back() -> None:
+def test_spent_quota_carries_over_between_common_and_own_limits() -> None:
     common = Quota(requests=(10.0, 60.0))
     limits = configured({"*": common})
     assert passing(limits) == 10
@@ -566,7 +566,9 @@ def test_calls_under_way_count_under_new_figures() -> None:
         ({"*": Quota(concurrency=5)}, {}),
     ],
 )
-def test_who_waits_is_let_in_as_soon_as_it_may_be(tenants: dict[str, Quota], agents: dict[str, Quota]) -> None:
+def test_waiting_calls_are_admitted_as_soon_as_limits_allow(
+    tenants: dict[str, Quota], agents: dict[str, Quota]
+) -> None:
     async def main() -> None:
         limits = Limits(clock=now)
         limits.configure({ACME: Quota(concurrency=2)}, {CRM: Quota(concurrency=1)})

@@ -50,7 +50,7 @@ class Gateway:
         return await self.shared.take("tenant", tenant, rate=rate, own=self.own, now=self.clock.now)
 
     async def taken(self, rate: Rate = HOURLY, tenant: str = ACME) -> int:
-        """How many can be had now."""
+        """Return how many tokens can be taken now."""
         taken = 0
         while (await self.take(rate, tenant))[0] == 0.0:
             taken += 1
@@ -68,7 +68,7 @@ async def gateway(server: RedisServer, patience: float = PATIENT) -> AsyncIterat
 
 
 def earlier(server: RedisServer, seconds: float) -> None:
-    """What is kept of the tenant becomes so much older."""
+    """Make the stored state of the tenant older by so many seconds."""
     spent, seen = server.ask("GET", KEY).split()
     server.ask("SET", KEY, f"{spent} {int(seen) - round(seconds * 1e6)}")
 
@@ -110,7 +110,7 @@ async def test_a_clock_that_went_back_gives_nothing_and_goes_on(server: RedisSer
 
 @needs_redis
 @pytest.mark.anyio
-async def test_new_figures_keep_what_was_spent(server: RedisServer) -> None:
+async def test_changed_limits_keep_spent_quota(server: RedisServer) -> None:
     async with gateway(server) as here:
         assert await here.taken() == 10
         assert await here.taken(Rate(20 / 3600, 15.0)) == 5
@@ -130,7 +130,7 @@ async def test_a_bucket_that_is_full_again_is_forgotten(server: RedisServer) -> 
 @needs_redis
 @pytest.mark.anyio
 @pytest.mark.parametrize("kept", ["", "nonsense", "x 5", "3.5", "3.5 x"])
-async def test_what_cannot_be_read_is_a_full_bucket(server: RedisServer, kept: str) -> None:
+async def test_an_unreadable_bucket_is_full(server: RedisServer, kept: str) -> None:
     async with gateway(server) as here:
         server.ask("SET", KEY, kept)
         assert await here.taken() == 10
@@ -138,7 +138,7 @@ async def test_what_cannot_be_read_is_a_full_bucket(server: RedisServer, kept: s
 
 @needs_redis
 @pytest.mark.anyio
-async def test_names_keep_apart_whatever_is_in_them(server: RedisServer) -> None:
+async def test_keys_of_different_names_differ(server: RedisServer) -> None:
     async with gateway(server) as here:
         for tenant in ("a", "a:b", "{x}", "tenant:a", "ä b\r\n", ""):
             assert await here.taken(tenant=tenant) == 10
@@ -173,7 +173,7 @@ async def test_without_redis_each_gives_its_own_share_and_shares_again_when_it_i
 
 @needs_redis
 @pytest.mark.anyio
-async def test_what_redis_granted_here_is_spent_of_the_share(server: RedisServer) -> None:
+async def test_tokens_granted_by_redis_count_against_the_local_share(server: RedisServer) -> None:
     async with gateway(server) as here, gateway(server) as there:
         for _ in range(3):
             assert (await here.take())[0] == 0.0
@@ -201,7 +201,7 @@ def alone(link: Silent) -> tuple[SharedRates, Bucket]:
     return SharedRates(link, RedisAddress().named, clock=now), Bucket(0.001, 1000.0)
 
 
-def test_one_that_is_silent_is_waited_for_once_and_not_by_everybody() -> None:
+def test_a_silent_redis_delays_one_call_alone() -> None:
     async def main() -> None:
         link = Silent()
         shared, own = alone(link)
@@ -222,7 +222,7 @@ def test_one_that_is_silent_is_waited_for_once_and_not_by_everybody() -> None:
     run(main())
 
 
-def test_one_that_is_known_to_be_down_is_not_waited_for_and_its_return_is_seen() -> None:
+def test_a_redis_that_is_down_delays_no_call_and_its_return_is_seen() -> None:
     async def main() -> None:
         link = Silent()
         shared, own = alone(link)

@@ -21,7 +21,7 @@ figures = st.tuples(rates, bursts)
 
 
 def burst_of(bucket: Bucket, now: float) -> int:
-    """How many can be had at once."""
+    """Return how many tokens can be taken at once."""
     taken = 0
     while bucket.take(now) == 0.0:
         taken += 1
@@ -32,7 +32,7 @@ def burst_of(bucket: Bucket, now: float) -> int:
 
 
 @given(start=starts, first=figures, steps=st.lists(st.one_of(takes, pauses, figures), max_size=40))
-def test_it_never_gives_more_than_its_burst_and_its_rate_times_the_time(
+def test_a_bucket_never_gives_more_than_its_burst_and_rate(
     start: float, first: tuple[float, float], steps: Sequence[int | float | tuple[float, float]]
 ) -> None:
     rate, burst = first
@@ -75,7 +75,7 @@ def test_the_drift_of_very_many_requests_is_less_than_one(start: float) -> None:
 # ---- And no less -----------------------------------------------------------------------------------------------------
 
 
-def test_one_that_was_had_elsewhere_is_spent_here_as_far_as_there_is_one() -> None:
+def test_mirrored_tokens_are_taken_from_those_that_are_left() -> None:
     bucket = Bucket(1.0, 2.5)
     for _ in range(5):
         bucket.mirror(0.0)
@@ -86,7 +86,7 @@ def test_one_that_was_had_elsewhere_is_spent_here_as_far_as_there_is_one() -> No
 # ---- Debt ------------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_charged_beyond_the_burst_is_owed_and_time_pays_it() -> None:
+def test_charges_beyond_the_burst_are_debt_that_time_pays() -> None:
     bucket = Bucket(100.0, 100.0)
     bucket.charge(60, 0.0)
     assert bucket.debt(0.0) == 0.0
@@ -103,9 +103,7 @@ def test_what_is_charged_beyond_the_burst_is_owed_and_time_pays_it() -> None:
     rate=st.floats(1.0, 1e6),
     sizes=st.lists(st.tuples(st.floats(0.0, 10.0), st.integers(0, 10**7)), max_size=30),
 )
-def test_in_the_long_run_no_more_is_moved_than_the_rate_but_for_what_was_under_way(
-    rate: float, sizes: list[tuple[float, int]]
-) -> None:
+def test_bytes_exceed_the_rate_only_by_calls_under_way(rate: float, sizes: list[tuple[float, int]]) -> None:
     bucket, now, moved, last = Bucket(rate, rate), 0.0, 0, 0
     for pause, size in sizes:
         now += pause

@@ -185,7 +185,7 @@ class Works:
         self.queue.wake()
 
     async def left(self, subscription: Subscription) -> int:
-        """How many notifications of a subscription are in the store."""
+        """Return how many notifications of a subscription are in the store."""
         return len(await self.store.group(ENTRY, subscription.key, 1000))
 
     async def turn(self) -> None:
@@ -304,5 +304,5 @@ def fields(headers: Mapping[str, str]) -> dict[bytes, bytes]:
 
 
 def told(registered: Registered, **changes: Any) -> Tree:
-    """What an agent answers that was given this."""
+    """Return the agent's answer for a registered webhook."""
     return {**registered.config, "taskId": "task-7", **changes}

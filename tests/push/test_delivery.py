@@ -130,7 +130,7 @@ async def test_any_success_is_a_delivery(status: int) -> None:
 
 
 @for_each("status", [408, 425, 429, 500, 502, 503, 504, 599])
-async def test_what_may_pass_is_tried_again(status: int) -> None:
+async def test_transient_statuses_are_retried(status: int) -> None:
     async with webhook(answers(whole(b"secret", b"retry-after: 7", status=b"%d No" % status))) as backend:
         outcome = await post(backend)
         assert (outcome.result, outcome.retry_after) == (DeliveryResult.RETRIED, 7.0)
@@ -138,7 +138,7 @@ async def test_what_may_pass_is_tried_again(status: int) -> None:
 
 
 @for_each("status", [300, 301, 302, 307, 308, 400, 401, 403, 404, 405, 410, 413, 422])
-async def test_what_will_not_pass_is_dead_and_no_redirect_is_followed(status: int) -> None:
+async def test_permanent_statuses_are_dead_and_redirects_are_not_followed(status: int) -> None:
     async with webhook(answers(OK)) as elsewhere:
         location = b"location: " + url(elsewhere).encode()
         async with webhook(answers(whole(b"", location, status=b"%d No" % status))) as backend:
@@ -191,7 +191,7 @@ async def test_a_name_without_an_address_is_tried_again() -> None:
     assert outcome == Outcome(DeliveryResult.RETRIED, "https://hooks.example has no address")
 
 
-async def test_a_certificate_of_somebody_else_is_never_sent_anything() -> None:
+async def test_a_receiver_with_an_untrusted_or_wrong_certificate_gets_nothing() -> None:
     for names, authority in ((("other.example",), None), ((HOST,), trustme.CA())):
         trusted = {} if authority is None else {"authority": authority}
         async with webhook(answers(OK), *names, **trusted) as backend:
@@ -211,13 +211,13 @@ async def test_a_certificate_of_somebody_else_is_never_sent_anything() -> None:
         answers_and_closes(b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n"),
     ],
 )
-async def test_whatever_breaks_is_tried_again(script: object) -> None:
+async def test_broken_answers_are_retried(script: object) -> None:
     async with webhook(script) as backend:  # type: ignore[arg-type]  # the scripts are
         assert (await post(backend)).result is DeliveryResult.RETRIED
         await backend.all_gone()
 
 
-async def test_where_nobody_listens_it_is_tried_again() -> None:
+async def test_a_refused_connection_is_retried() -> None:
     port = refused_port()
     async with webhook(answers(OK)) as backend:
         backend.port, kept = port, backend.port

@@ -252,7 +252,7 @@ async def test_the_same_body_for_the_same_webhook_is_taken_once_for_a_while() ->
     await works.put(subscription("a"), b"{}")
 
 
-async def test_of_duplicates_at_the_same_time_one_is_taken() -> None:
+async def test_one_of_several_concurrent_duplicates_is_taken() -> None:
     far: Store = Remote()
     works = Works(far, Receiver())
     found = await asyncio.gather(*(works.try_put(subscription(), b"{}") for _ in range(3)))

@@ -101,7 +101,7 @@ async def test_a_task_has_no_more_webhooks_than_it_may_have() -> None:
 
 
 @for_each("make", [SqliteStore, Remote])
-async def test_those_that_come_at_a_time_are_no_more_than_those_that_come_in_turn(make: Callable[[], Store]) -> None:
+async def test_concurrent_registrations_stay_within_the_limit(make: Callable[[], Store]) -> None:
     names = Late()
     desk = Desk(make(), policy=WebhookPolicy(resolve=names), max_per_task=3)
     asked = [asyncio.ensure_future(desk.register({**CLIENT, "id": f"cfg-{number}"})) for number in range(10)]
@@ -128,7 +128,7 @@ class Late:
         return ("93.184.216.34",)
 
 
-async def test_one_without_an_id_is_called_as_its_task_and_replaced_by_the_next() -> None:
+async def test_a_configuration_without_an_id_has_the_tasks_id_and_is_replaced_by_the_next() -> None:
     desk = Desk(max_per_task=1)
     unnamed = {"url": CLIENT["url"]}
     first = await desk.register(unnamed)
@@ -171,7 +171,7 @@ async def test_a_subscription_that_the_agent_refuses_is_let_go_and_one_that_it_h
 # ---- Restored --------------------------------------------------------------------------------------------------------
 
 
-async def test_nobody_sees_another_s() -> None:
+async def test_no_caller_sees_anothers_configuration() -> None:
     desk = Desk()
     registered = await desk.register()
     answer = told(registered)
@@ -188,7 +188,7 @@ async def test_nobody_sees_another_s() -> None:
     assert await restore(answer, BOB, "crm/acme", by_principal=False) == CLIENT
 
 
-async def test_what_the_agent_calls_it_is_what_the_client_sees_and_deletes() -> None:
+async def test_the_agents_id_of_a_configuration_is_the_clients() -> None:
     desk = Desk()
     registered = await desk.register({"url": CLIENT["url"], "taskId": "task-7"})
     shown = await desk.relay.restore(told(registered, id="made-up"), ANN, "crm/acme")
@@ -255,7 +255,7 @@ async def test_without_its_path_and_its_token_nothing_is_taken_and_nothing_is_to
             assert await desk.call(own, bad, body) == 404
     assert await desk.waiting(registered) == []
     assert (desk.observed, desk.counted) == ([], [])
-    # Whoever knows the path but not the token is told of, others are anybody.
+    # A call with the path and a wrong token is reported; other calls are not.
     unproven = (AuditEvent.NOTIFICATION_REFUSED, "it does not show the token of its callback")
     assert desk.audited == [unproven] * 27
 
@@ -288,7 +288,7 @@ async def test_an_agent_of_0_1_shows_no_token_but_no_wrong_one_either() -> None:
         (b'{"x":"' + b"x" * 1024 * 1024 + b'"}', 413),
     ],
 )
-async def test_what_is_no_notification_of_the_task_is_refused_and_counted(body: bytes, status: int) -> None:
+async def test_a_notification_of_another_task_is_refused_and_counted(body: bytes, status: int) -> None:
     desk = Desk()
     registered = await desk.register()
     assert await desk.post(registered, body) == status
@@ -297,7 +297,7 @@ async def test_what_is_no_notification_of_the_task_is_refused_and_counted(body: 
     assert bool(await desk.waiting(registered)) is not refused
 
 
-async def test_what_cannot_be_told_to_the_client_s_generation_is_refused() -> None:
+async def test_an_untranslatable_notification_is_refused() -> None:
     desk = Desk()
     registered = await desk.register(dialect=V0_3)
     assert await desk.post(registered, b'{"task":{"id":"task-7","status":{"state":"TASK_STATE_NO"}}}') == 400
@@ -409,7 +409,7 @@ async def test_a_client_of_any_generation_reads_what_an_agent_of_any_other_posts
     assert await desk.post(registered, json.dumps(PAYLOADS["task"][theirs]).encode()) == 200
     body = await desk.body(registered)
     if theirs is not Version.V0_1:
-        # What 0.1 cannot say is missing in what is made of it.
+        # Members that 0.1 cannot hold are missing in the translation.
         assert body == PAYLOADS["task"][ours.version]
     task = body["task"] if ours is V1_0 else body
     assert task["artifacts"][0]["parts"][0]["text"] == "3 x A-1, paid."
@@ -417,7 +417,7 @@ async def test_a_client_of_any_generation_reads_what_an_agent_of_any_other_posts
     assert entry["content_type"] == ("application/a2a+json" if ours is V1_0 else "application/json")
 
 
-async def test_what_a_generation_has_no_word_for_is_taken_and_goes_nowhere() -> None:
+async def test_notifications_unknown_to_a_generation_are_accepted_and_dropped() -> None:
     desk = Desk()
     registered = await desk.register(dialect=V0_1)
     assert await desk.post(registered, json.dumps(PAYLOADS["artifact_update"][Version.V1_0]).encode()) == 200
@@ -443,7 +443,7 @@ async def callbacks(desks: list[Desk]) -> AsyncIterator[ScriptedBackend]:
         yield backend
 
 
-async def test_what_the_official_sdk_posts_reaches_a_client_of_another_generation() -> None:
+async def test_notifications_of_the_official_sdk_reach_another_generation() -> None:
     desks: list[Desk] = []
     async with webhook(answers(whole(b"{}"))) as hooks, callbacks(desks) as listener:
         desk = Desk(policy=local(hooks), public_url=listener.url)

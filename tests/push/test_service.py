@@ -1,4 +1,4 @@
-"""What `push:` of the configuration makes."""
+"""The push service that `push:` of the configuration makes."""
 
 import asyncio
 from contextlib import suppress

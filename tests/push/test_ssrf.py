@@ -142,7 +142,7 @@ def test_any_text_is_judged(text: str) -> None:
         assert target.path.isprintable()
 
 
-def test_where_some_are_listed_only_those_may_be_named() -> None:
+def test_an_allow_list_excludes_all_other_urls() -> None:
     judge = policy("https://*.acme.example", "https://hooks.globex.example/a2a/*")
     assert judge.refuse_url("https://x.acme.example/any").host == "x.acme.example"
     assert judge.refuse_url("https://hooks.globex.example/a2a/x?y=z").path == "/a2a/x?y=z"
@@ -251,7 +251,7 @@ def test_public_addresses_may_be_called_always(text: str) -> None:
 
 
 @for_each("text", [*METADATA, *NO_MACHINE])
-def test_where_clouds_hand_out_credentials_and_what_is_no_machine_are_never_called(text: str) -> None:
+def test_addresses_of_metadata_services_and_of_no_machine_are_never_called(text: str) -> None:
     assert not is_public(ip_address(text))
     assert not is_dialable(ip_address(text))
 
@@ -263,7 +263,7 @@ def test_an_operator_may_have_its_own_network_called(text: str) -> None:
 
 
 @for_each("text", NOWHERE)
-def test_what_is_for_documents_and_tunnels_is_not_public(text: str) -> None:
+def test_documentation_and_tunnel_addresses_are_not_public(text: str) -> None:
     assert not is_public(ip_address(text))
 
 

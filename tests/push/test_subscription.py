@@ -21,13 +21,13 @@ def subscription(name: str = "a", config: PushConfig = CONFIG, **more: object) -
     return replace(made, until=NOW + 86_400, **more)
 
 
-def test_nothing_that_calls_anybody_is_in_what_is_printed() -> None:
+def test_printed_subscriptions_show_no_url_and_no_secret() -> None:
     one = subscription()
     for secret in ("hooks.example", "tok-123", "s3cret", one.key, one.proof):
         assert secret not in repr(one)
 
 
-async def test_one_whose_task_is_not_known_is_listed_once_it_is(store: Store) -> None:
+async def test_a_subscription_is_listed_once_its_task_is_known(store: Store) -> None:
     subscriptions, unbound = Subscriptions(store), subscription(config=replace(CONFIG, task_id=""))
     await subscriptions.write(unbound)
     assert await subscriptions.of("crm/acme", "") == []
@@ -36,7 +36,7 @@ async def test_one_whose_task_is_not_known_is_listed_once_it_is(store: Store) ->
     assert await subscriptions.of("crm/acme", "task-7") == [confirmed]
 
 
-async def test_one_that_is_confirmed_replaces_none_of_another_tenant(store: Store) -> None:
+async def test_a_confirmed_subscription_replaces_none_of_another_tenant(store: Store) -> None:
     subscriptions = Subscriptions(store)
     mine, theirs = subscription("a", confirmed=True), subscription("b", owner=Owner("globex", "ann"))
     for each in (mine, theirs):
@@ -45,7 +45,7 @@ async def test_one_that_is_confirmed_replaces_none_of_another_tenant(store: Stor
     assert await subscriptions.find(mine.key) == mine
 
 
-async def test_one_that_was_dropped_meanwhile_does_not_come_back(store: Store) -> None:
+async def test_a_dropped_subscription_does_not_come_back(store: Store) -> None:
     subscriptions, gone = Subscriptions(store), subscription()
     await subscriptions.rewrite(gone)
     await subscriptions.confirm(gone, NOW)

@@ -1,4 +1,4 @@
-"""What each tenant may have in the store for its webhooks."""
+"""Each tenant's quota in the store for its webhooks."""
 
 import asyncio
 
@@ -28,7 +28,7 @@ async def test_no_more_notifications_wait_than_a_tenant_may_have(store: Store) -
     assert await put("y", b"1", "globex") is Enqueued.FULL
 
 
-async def test_what_is_delivered_makes_room(store: Store) -> None:
+async def test_delivered_notifications_free_quota(store: Store) -> None:
     receiver, counted = Receiver(), asyncio.Queue[str]()
     receiver.always = OK
     usage = NotificationUsage(store, FEW)
@@ -61,7 +61,7 @@ async def test_no_more_webhooks_are_named_than_a_tenant_may_have(store: Store) -
     await desk.register({**CLIENT, "taskId": "t4"}, "t4")
 
 
-async def test_what_was_there_before_counts(store: Store) -> None:
+async def test_stored_notifications_count_after_a_start(store: Store) -> None:
     for number in range(1200):
         await store.keep(Note(SUBSCRIPTION, f"{number:04d}", b"{}", "acme" if number % 2 else "globex"))
     for number in range(3):
@@ -81,7 +81,7 @@ async def test_what_was_there_before_counts(store: Store) -> None:
         assert not usage.has_room(tenant)
 
 
-async def test_what_waits_is_counted_by_agent_with_its_age(store: Store) -> None:
+async def test_waiting_notifications_are_counted_by_agent_with_their_age(store: Store) -> None:
     usage = NotificationUsage(store, FEW)
     await usage.count_entries()
     assert (usage.waiting, usage.oldest) == ({}, None)

@@ -41,7 +41,7 @@ class Site:
         return f"{self.receiver.url}/hook?secret=of-the-client"
 
     async def notify(self, config: Any, payload: Any, token: str | None = None) -> int:
-        """What an agent does with a configuration."""
+        """Post a notification for a configuration, as an agent does; return the status."""
         path = config["url"].removeprefix(self.gateway.gateway.public_url)
         shown = config["token"] if token is None else token
         headers = [(b"X-A2A-Notification-Token", shown.encode()), (b"content-type", b"application/json")]
@@ -118,7 +118,7 @@ async def test_the_log_says_which_rule_a_webhook_broke_and_no_more_of_it_than_it
             assert "hunter2" not in str(line)
 
 
-async def test_where_none_are_sent_none_can_be_set() -> None:
+async def test_webhooks_cannot_be_set_in_mode_none() -> None:
     async with site("push: { mode: none }") as there:
         task = (await there.send("acme"))["id"]
         answer = await there.call("acme", "CreateTaskPushNotificationConfig", taskId=task, url="https://example.com/")
@@ -170,7 +170,7 @@ async def test_a_notification_goes_to_the_clients_webhook_signed_and_once() -> N
         await there.gateway.until(lambda: there.gateway.metric("push_deliveries_total", result="delivered") == 1)
 
 
-async def test_whoever_guesses_a_callback_or_its_token_gets_what_nobody_gets() -> None:
+async def test_guessed_callbacks_and_tokens_look_like_missing_ones() -> None:
     async with site(RELAY) as there:
         task = (await there.send("acme"))["id"]
         await there.call("acme", "CreateTaskPushNotificationConfig", taskId=task, id="mine", url=there.hook)
@@ -205,7 +205,7 @@ async def test_a_message_without_a_task_is_of_the_task_of_its_webhook() -> None:
             assert await there.notify(given, {"message": {**message, **ids}}) == 200
 
 
-async def test_what_tells_of_anothers_context_is_not_delivered() -> None:
+async def test_notifications_of_anothers_context_are_not_delivered() -> None:
     async with site(RELAY) as there:
         chats = {"acme": "chat-1", "globex": ""}
         contexts = {}
@@ -232,7 +232,7 @@ SAID: dict[str, dict[str, Any]] = {
 
 
 @for_each("said", SAID)
-async def test_a_webhook_of_a_task_that_goes_on_stays_whatever_the_agent_answers(said: str) -> None:
+async def test_a_webhook_of_a_continued_task_stays_after_any_answer(said: str) -> None:
     async with site(RELAY, Evasive(**SAID[said])) as there:
         task = (await there.call("acme", "SendMessage", message=MESSAGE)).json["result"]["task"]
         message = {**MESSAGE, "taskId": task["id"]}

@@ -53,14 +53,14 @@ MODES = {
     "none": "{ mode: none }",
 }
 MAY_REACH = {"relay": (), "passthrough": (b"good-hook", TOKEN.encode()), "none": (TOKEN.encode(),)}
-"""What of a client's configuration an agent may get. Where none are sent, a token without a URL is no webhook."""
+"""Parts of a client's configuration that an agent may get. In mode `none`, a token without a URL is no webhook."""
 SECRETS = (b"evil-hook", b"good-hook", TOKEN.encode())
 
 AGENTS = ("jsonrpc 1.0", "jsonrpc 0.3", "jsonrpc 0.1", "rest 1.0", "rest 0.3", "grpc 1.0", "grpc 0.3")
 
 
 class Speech(NamedTuple):
-    """What a client of one dialect says.
+    """The calls of a client in one dialect.
 
     Attributes:
         place: Where a send has its configuration: the names that lead to it from the parameters.
@@ -276,7 +276,7 @@ def written(speech: Speech, case: Case) -> bytes:
 
 
 def leaked(mode: str, received: list[bytes]) -> list[bytes]:
-    """What an agent has got that it may not have."""
+    """Return the secrets that an agent got and may not have."""
     return [secret for secret in SECRETS if secret not in MAY_REACH[mode] and any(secret in each for each in received)]
 
 
@@ -308,7 +308,7 @@ async def test_no_agent_gets_a_webhook_that_was_not_judged(speech: Speech, mode:
 
 @for_each("mode", MODES)
 @for_each("speech", CLIENTS)
-async def test_what_stands_in_its_place_arrives_judged_or_replaced(speech: Speech, mode: str) -> None:
+async def test_configurations_in_their_place_arrive_checked_or_replaced(speech: Speech, mode: str) -> None:
     """The agents of the property do get calls."""
     base: dict[str, Any] = {"message": speech.message, **({"id": "mine"} if speech.version == "0.1" else {})}
     async with site(mode) as there:
@@ -322,7 +322,7 @@ async def test_what_stands_in_its_place_arrives_judged_or_replaced(speech: Speec
                 assert (b"good-hook" if mode == "passthrough" else b"/-/push/") in arrived
             plain = call._replace(params=put(base, ("metadata", "pushNotificationConfig"), VALUES["evil"]))
             await there.post(agent, speech, call.method, written(speech, plain))
-            # What nobody reads but who wrote it stays as it is.
+            # Members that only their writer reads stay as they are.
             assert b"evil-hook" in b"".join(there.received(agent))
 
 

@@ -58,7 +58,7 @@ push: {{ mode: relay, allow: ["{receiver.url}/*"], block_private_networks: false
             yield Site(gateway, receiver)
 
 
-async def test_who_begins_a_task_of_its_own_name_may_bring_a_webhook() -> None:
+async def test_a_task_with_a_client_given_id_may_have_a_webhook() -> None:
     trusting = Trusting("TASK_STATE_WORKING")
     async with ScriptedBackend(trusting.script) as backend, site(f'"{backend.url}"') as there:
         pushed = {"url": there.hook, "token": "t"}
@@ -140,7 +140,7 @@ async def test_a_webhook_of_0_3_at_an_agent_of_0_1_is_called_as_its_task_without
         assert (await there.call("tasks/pushNotificationConfig/get", id="mine"))["result"] == made["result"]
 
 
-async def test_by_methods_of_0_3_a_name_of_0_1_is_no_task_whatever_is_asked() -> None:
+async def test_names_of_0_1_are_no_tasks_for_methods_of_0_3() -> None:
     trusting = Trusting("TASK_STATE_WORKING")
     async with ScriptedBackend(trusting.script) as backend, site(f'"{backend.url}"') as there:
         await there.call("tasks/send", id="mine", sessionId="talk", message=TEXT)

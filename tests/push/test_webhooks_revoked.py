@@ -1,4 +1,4 @@
-"""Who may not call an agent any more is told nothing more of it either, whatever webhooks it has left behind."""
+"""Principals that may not call an agent any more get no notification of it, whatever webhooks they left behind."""
 
 import asyncio
 import json
@@ -84,7 +84,7 @@ class Revoking:
         assert (await self.site.rewrite(text)).result is ReloadResult.APPLIED
 
     async def waiting(self) -> int:
-        """How many notifications are on their way."""
+        """Return how many notifications are on their way."""
         ledger = self.gateway.gateway.ledger
         assert ledger is not None
         return sum(note.kind == ENTRY for note in await ledger.store.notes((ENTRY, ""), 10))
@@ -109,7 +109,7 @@ async def revoking(folder: Path, *received: bytes) -> AsyncIterator[Revoking]:
 
 
 @pytest.mark.parametrize("what", REVOKED)
-async def test_a_callback_takes_nothing_for_whom_may_not_call_its_agent_any_more(tmp_path: Path, what: str) -> None:
+async def test_a_callback_refuses_notifications_for_revoked_callers(tmp_path: Path, what: str) -> None:
     async with revoking(tmp_path) as there:
         await there.put(REVOKED[what])
         assert await there.notify() == 403
@@ -120,7 +120,7 @@ async def test_a_callback_takes_nothing_for_whom_may_not_call_its_agent_any_more
 
 
 @pytest.mark.parametrize("what", REVOKED)
-async def test_what_waits_is_not_delivered_to_whom_may_not_call_its_agent_any_more(tmp_path: Path, what: str) -> None:
+async def test_waiting_notifications_of_a_revoked_caller_are_not_delivered(tmp_path: Path, what: str) -> None:
     busy = whole(b"", b"connection: close", status=b"503 Busy")
     async with revoking(tmp_path, *[busy] * 1000) as there:
         assert await there.notify() == 200

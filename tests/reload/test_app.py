@@ -64,7 +64,7 @@ async def test_clients_are_served_over_tls_with_files_beside_the_configuration(
             async with asyncio.timeout(WAIT):
                 assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200 OK")
             writer.transport.abort()
-            # Who speaks plain HTTP there is not answered in it.
+            # Plain HTTP gets no answer there.
             plain = await gateway.client()
             await plain.ask("GET", "/-/ready")
             assert not (await plain.ended()).startswith(b"HTTP/")

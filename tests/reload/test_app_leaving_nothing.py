@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 def descriptors() -> set[str]:
-    """What is open, as number and target."""
+    """Return the open file descriptors, as number and target."""
     found = set()
     for entry in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):

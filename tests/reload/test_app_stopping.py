@@ -1,4 +1,4 @@
-"""How the gateway stops: balancers notice, what is open may end, nothing waits longer than it may."""
+"""Shutdown of the gateway: balancers notice, open calls may end, and nothing waits longer than it may."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ async def test_balancers_get_time_to_notice_where_there_may_be_some(
     async def within(_event: asyncio.Event, seconds: float) -> None:
         waited.append(seconds)
 
-    monkeypatch.setattr(app, "_within", within)
+    monkeypatch.setattr(app, "wait_within", within)
     gateway = written.replace(" }", f", {drain} }}") if drain else written
     async with running(f"gateway: {gateway}\nagents: {{}}") as site:
         await site.gateway.stop(asyncio.Event(), delay=asked)
@@ -85,7 +85,7 @@ async def test_a_call_that_ends_in_time_gets_its_answer_and_nobody_new_is_let_in
         await until(lambda: not site.gateway.listeners.servers[0].is_listening)
         with pytest.raises(OSError):  # noqa: PT011 - refused, or reset by a queue that closes
             await (await asyncio.open_connection("127.0.0.1", port))[0].readexactly(1)
-        # Who watches can see to the end that it drains.
+        # Watchers see to the end that it drains.
         ready = await site.get("/-/ready", admin=True)
         assert (ready.status, ready.body) == (503, b"draining\n")
         assert not stopping.done()

@@ -1,4 +1,4 @@
-"""What another configuration has taken the place of goes, wholly, and holds nobody up as it goes."""
+"""A replaced snapshot is released wholly, and holds nobody up meanwhile."""
 
 import gc
 import re
@@ -63,7 +63,7 @@ async def reload_often(site: Site, client: Client, backend: ScriptedBackend, tur
         for path, status in (("/one", 200), ("/nobody", 404)):
             await client.ask("POST", path, CALL, [JSON])
             assert (await client.answer()).status == status
-        # What the test itself remembers.
+        # Kept by the test itself.
         site.running.lines.clear()
         backend.requests.clear()
         backend.wires[:] = [wire for wire in backend.wires if not wire.gone]

@@ -80,7 +80,7 @@ async def test_a_file_that_fails_its_own_tests_is_not_put_to_use(tmp_path: Path)
 @pytest.mark.parametrize(
     "error", [OSError(errno.EMFILE, "Too many open files"), RuntimeError("can't start new thread")]
 )
-async def test_what_is_short_while_it_is_built_changes_nothing_and_the_next_one_is_put_to_use(
+async def test_a_resource_shortage_during_a_reload_changes_nothing_and_the_next_reload_applies(
     tmp_path: Path, error: Exception
 ) -> None:
     async with serving(tmp_path, IDLE) as site:
@@ -109,7 +109,7 @@ async def test_files_that_do_not_answer_are_told_and_the_next_ones_are_read(
         hash_before = site.running.gateway.snapshot.examined.text_hash
         pipe = tmp_path / "pipe"
         os.mkfifo(pipe)
-        # Who opens it both ways waits for nobody, and writes nothing.
+        # Opened for reading and writing, it waits for no peer, and writes nothing.
         silent = os.open(pipe, os.O_RDWR)
         try:
             site.file.unlink()
@@ -128,9 +128,7 @@ async def test_files_that_do_not_answer_are_told_and_the_next_ones_are_read(
         assert report.result is ReloadResult.APPLIED
 
 
-async def test_what_it_is_served_with_may_hang_and_the_next_one_is_put_to_use(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_reload_that_hangs_does_not_stop_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(tmp_path, IDLE) as site:
         before = site.running.gateway.snapshot
         answers = threading.Event()
@@ -152,12 +150,12 @@ async def test_what_it_is_served_with_may_hang_and_the_next_one_is_put_to_use(
         answers.set()
         report = await site.rewrite("agents: { two: 'http://127.0.0.1:1' }")
         assert report.result is ReloadResult.APPLIED
-        # What came back late is nobody's.
+        # The late result is dropped.
         assert list(site.running.gateway.snapshot.config.agents) == ["two"]
 
 
 @pytest.mark.parametrize("before", ["unreadable", "empty"])
-async def test_what_an_include_could_not_find_is_looked_for_again(tmp_path: Path, before: str) -> None:
+async def test_missing_includes_are_looked_for_again(tmp_path: Path, before: str) -> None:
     path, teams = tmp_path / "gateway.yaml", tmp_path / "teams"
     if before == "unreadable":
         teams.symlink_to("teams")

@@ -70,7 +70,7 @@ async def test_a_file_that_is_named_and_says_something_else_is_a_change(tmp_path
 # ---- What survives ---------------------------------------------------------------------------------------------------
 
 
-async def test_what_the_change_is_not_about_stays_connected_and_known(tmp_path: Path) -> None:
+async def test_a_reload_keeps_unchanged_agents_connected(tmp_path: Path) -> None:
     async with backends(ECHO, ECHO) as (one, two):
         rest = "tenants: { acme: ['*'] }\ndefaults: { isolation: none }\n"
         text = f"{keys(acme='acme')}{rest}agents:\n  one: '{one.url}'\n"
@@ -147,7 +147,7 @@ async def test_limits_change_and_drop_nobody(tmp_path: Path) -> None:
 # ---- What waits ------------------------------------------------------------------------------------------------------
 
 
-async def test_what_needs_a_restart_is_named_and_the_rest_is_served(tmp_path: Path) -> None:
+async def test_settings_that_need_a_restart_are_named_and_the_rest_applies(tmp_path: Path) -> None:
     listens = 'gateway: { listen: "127.0.0.1:0", admin: "127.0.0.1:0", http: { header_count: %d } }\n'
     async with backends(ECHO) as (one,), serving(tmp_path, listens % 50 + IDLE) as site:
         report = await site.rewrite(listens % 60 + f"agents: {{ one: '{one.url}' }}")
@@ -164,9 +164,7 @@ async def test_what_needs_a_restart_is_named_and_the_rest_is_served(tmp_path: Pa
         assert report.waiting == ()
 
 
-async def test_what_is_likely_wrong_is_told_when_it_is_put_to_use(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_reload_reports_warnings(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     fact = "there is no program 'no-such-program' here"
     async with backends(ECHO) as (one,), serving(tmp_path, f"agents: {{ one: '{one.url}' }}") as site:
         report = await site.rewrite(f"agents: {{ one: '{one.url}', two: {{ backend: {{ stdio: no-such-program }} }} }}")
@@ -193,7 +191,7 @@ async def test_an_open_address_is_never_left_without_what_guards_it(tmp_path: Pa
         assert (await site.running.post("/one")).status == 401
 
 
-async def test_what_comes_from_no_file_is_not_read_again() -> None:
+async def test_a_configuration_without_a_file_cannot_be_reloaded() -> None:
     async with running("agents: {}") as site:
         answer = await site.ask("POST", "/-/reload", b"", admin=True)
         assert answer.status == 409
@@ -208,7 +206,7 @@ async def test_two_that_ask_at_once_are_both_answered(tmp_path: Path) -> None:
         assert [report.result for report in reports] == [ReloadResult.APPLIED, *[ReloadResult.UNCHANGED] * 3]
 
 
-async def test_what_has_changed_is_audited(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_changes_of_a_reload_are_audited(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "gateway.audit")
     async with serving(tmp_path, IDLE) as site:
         await site.rewrite("agents: { idle: 'http://127.0.0.1:1', one: 'http://127.0.0.1:1' }", Trigger.SIGNAL)
@@ -217,7 +215,7 @@ async def test_what_has_changed_is_audited(tmp_path: Path, caplog: pytest.LogCap
         assert events[-1].__dict__["audit_changes"] == ["+ agents.one"]
 
 
-async def test_what_is_revoked_while_it_starts_is_not_in_force(tmp_path: Path) -> None:
+async def test_credentials_revoked_during_the_start_are_not_accepted(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     text = "tenants: {{ acme: [] }}\nagents: {{ idle: 'http://127.0.0.1:1' }}\n{}"
     file.write_text(whole_file(text.format(keys(acme="acme", left="acme"))))

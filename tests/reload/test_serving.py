@@ -1,4 +1,4 @@
-"""What the command line runs: a file is served until a signal, or told why it is not."""
+"""`serve`: a file is served until a signal, or the reason is told."""
 
 import asyncio
 import io
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def process_as_it_was() -> Iterator[None]:
-    """What `serve` sets up for its process is taken back."""
+    """Undo the settings of the process that `serve` makes."""
     root, access = logging.getLogger(), logging.getLogger("uvicorn.access")
     level, handlers = root.level, list(root.handlers)
     disabled, propagate = access.disabled, access.propagate
@@ -104,7 +104,7 @@ def test_a_file_that_fails_its_own_tests_is_not_served(tmp_path: Path, capfd: py
     assert "echo is reached" not in told
 
 
-def test_what_is_served_ends_with_a_signal_and_exit_code_0(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_signal_ends_serving_with_exit_code_0(capfd: pytest.CaptureFixture[str]) -> None:
     intervals = [sys.getswitchinterval()]
 
     def started() -> None:
@@ -158,7 +158,7 @@ async def test_a_hangup_before_it_serves_has_the_file_read_again_once_it_does(
         await read.wait()
         await until(lambda: gateway.reloader is not None and gateway.reloader.last is not None)
         assert list(gateway.snapshot.config.agents) == ["late"]
-        # Whoever is told to stop before it has said that it is ready again does not say it any more.
+        # A gateway that is told to stop before it is ready again does not report readiness.
         loop = asyncio.get_running_loop()
         told = [await asyncio.wait_for(loop.sock_recv(manager, 1000), WAIT) for _ in range(3)]
         signal.raise_signal(signal.SIGTERM)

@@ -54,7 +54,7 @@ def handles(pid: int) -> None:
 
 
 @pytest.mark.parametrize(("number", "options"), cells(SIGNALS, OPTIONS))
-def test_who_is_told_while_it_loads_ends_with_exit_code_0(
+def test_a_signal_during_the_start_ends_with_exit_code_0(
     tmp_path: Path, number: signal.Signals, options: tuple[str, ...]
 ) -> None:
     process = GatewayProcess(write(configuration(), tmp_path), *options)
@@ -149,7 +149,7 @@ def test_a_second_signal_ends_workers_that_hear_nothing_any_more(tmp_path: Path)
         process.close()
 
 
-def test_workers_end_at_once_when_their_parent_is_killed_whatever_calls_are_open(tmp_path: Path) -> None:
+def test_workers_end_at_once_when_their_parent_is_killed(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as agent:
         backend = {"url": f"http://127.0.0.1:{agent.getsockname()[1]}", "protocol": "jsonrpc", "a2a_version": "1.0"}
         text = configuration(drain={"delay": "30s", "timeout": "60s"}) | {"agents": {"a": {"backend": backend}}}
@@ -175,7 +175,7 @@ def test_workers_end_at_once_when_their_parent_is_killed_whatever_calls_are_open
 
 
 def _first(agent: socket.socket) -> bytes:
-    """What comes first on the next connection, which is left open: the agent never answers a call."""
+    """Return the first bytes of the next connection, which is left open: the agent never answers a call."""
     connection, _ = agent.accept()
     said = connection.recv(65536)
     if b"SendMessage" in said:

@@ -1,4 +1,4 @@
-"""What a configuration in use tells of itself, and under which names."""
+"""Figures of the active configuration, and their names."""
 
 from pathlib import Path
 

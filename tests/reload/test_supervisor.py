@@ -1,4 +1,4 @@
-"""What the supervisor does about its workers; that they serve is in `e2e/test_workers.py`."""
+"""The supervisor's actions about its workers; `e2e/test_workers.py` tests that they serve."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ def origin(tmp_path: Path) -> ConfigurationOrigin:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.workers._AGAIN", 0.0)
+    monkeypatch.setattr("gateway.workers.AGAIN", 0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -129,7 +129,7 @@ def test_a_worker_that_answers_no_pings_is_killed_and_replaced(
             signal.pause()
             return 0
 
-    monkeypatch.setattr("gateway.workers._HANGS_AFTER", 1)
+    monkeypatch.setattr("gateway.workers.HANGS_AFTER", 1)
     assert supervised(origin, Hangs(tmp_path)) == 0
     assert "answered no ping" in caplog.text
     assert "exit code -9) and is replaced" in caplog.text

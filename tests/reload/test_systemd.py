@@ -44,7 +44,7 @@ def test_an_abstract_address_is_one_too() -> None:
 
 
 @for_each("environ", [{}, {"NOTIFY_SOCKET": "/nowhere/at/all"}])
-def test_where_nobody_hears_it_nothing_happens(environ: dict[str, str]) -> None:
+def test_notifications_without_a_socket_do_nothing(environ: dict[str, str]) -> None:
     Notifier(environ).ready()
 
 

@@ -1,4 +1,4 @@
-"""What the file says of an agent becomes its backends: over HTTP or gRPC, each with a connection of its own."""
+"""Backends of an agent in the file: over HTTP or gRPC, each with a connection of its own."""
 
 from pathlib import Path
 

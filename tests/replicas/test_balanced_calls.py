@@ -78,7 +78,7 @@ async def test_a_message_that_only_refers_to_a_task_outlives_its_replica() -> No
         await backends[0].__aexit__(None, None, None)
         body = body.replace(b'"new"', b'"newer"')
         assert (await sent(gateway, body, headers=(bearer("acme"),)))["result"]["task"]["id"].startswith("b")
-        # What is about the task is refused as before.
+        # Calls about the task are refused as before.
         answer = await sent(gateway, asks("GetTask", id=made), headers=(bearer("acme"),))
         assert answer["error"]["data"][0]["reason"] == "UPSTREAM_CONNECT"
 
@@ -98,7 +98,7 @@ async def test_a_task_stays_with_the_replica_that_was_the_only_one(tmp_path: Pat
             assert count(b) == 0
 
 
-async def test_of_a_name_whose_addresses_are_replicas_now_nobody_knows_which_one_it_was(tmp_path: Path) -> None:
+async def test_tasks_stay_reachable_when_a_name_becomes_several_replicas(tmp_path: Path) -> None:
     path, mine = tmp_path / "gateway.yaml", (bearer("acme"),)
     async with ScriptedBackend(named("a")) as a:
         url = a.url.replace("127.0.0.1", "localhost")

@@ -51,7 +51,7 @@ async def test_each_address_of_a_name_gets_calls_and_those_that_are_gone_get_non
             made = (await sent(gateway))["result"]["task"]["id"]
             line = await gateway.line()
             assert line["backend"] == f"echo@localhost:{one.port}@127.0.0.1:{one.port}"
-            # What clients ask for is the name, wherever it leads.
+            # The host of requests is the name, not the address.
             assert one.requests[-1].header(b"host") == f"localhost:{one.port}".encode()
             assert gateway.metric("backend_up", backend=f"echo@localhost:{one.port}") == 1
 

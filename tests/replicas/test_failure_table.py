@@ -1,7 +1,7 @@
 """The table of `docs/replicas.md`: what a call that went wrong counts as, and how often it is sent, row by row.
 
-Every row is played by a real server, over each operation that the row is about. Before each call both fuses have one
-failure, so that a failure, an answer and nothing can be told apart: more, none, one.
+Every row is played by a real server, over each operation that the row is about. Before each call both circuit
+breakers have one failure, so that a failure, an answer and nothing can be told apart: more, none, one.
 """
 
 import base64
@@ -67,7 +67,7 @@ SENT = {
     "503": dict.fromkeys(CALLS, 1) | {"GetTask": 2},
     "never": dict.fromkeys(CALLS, 1),
 }
-"""How often a call is sent, by the word of the last column."""
+"""Number of times that a call is sent, by the word of the last column."""
 
 Ask = Callable[[Running, str], Awaitable[object]]
 
@@ -83,10 +83,10 @@ class Case:
     """One way in which what a row tells of happens.
 
     Attributes:
-        plays: What the agent does; over gRPC where the row begins with that word. None for nobody at its port.
-        more: What else the file says of the agent, as YAML in one line without braces.
+        plays: The agent's script; over gRPC if the row begins with that word. None for nobody at its port.
+        more: Further settings of the agent, as YAML in one line without braces.
         calls: The operations for which it can happen.
-        ask: How a client asks, where it is not the usual way.
+        ask: The client's way to ask, if it is not the usual one.
         blocked: Whether another call has the agent's only connection.
     """
 
@@ -257,7 +257,7 @@ PLAYED = [
 
 
 def rows() -> dict[str, tuple[str, str]]:
-    """What the manual says: what it counts as, and as what it is sent again."""
+    """Return the manual's table: the kind of each failure, and the condition for its retry."""
     table = MANUAL.read_text().split("\n| what happened |")[1].split("\n\n")[0]
     cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()[2:]]
     return {row: (counts, sent) for row, counts, sent in cells}
@@ -333,7 +333,7 @@ async def test_a_call_goes_to_another_replica_where_one_has_just_gone(call: str)
         balancer.chance = lambda: 0.0
         marked(balancer, gone)
         await cast("HttpUpstream", gone.upstream).pool.aclose()
-        # What the others do with it is theirs; it has come to one that is there.
+        # The call has reached a replica that is up.
         await gateway.post("/echo", CALLS[call].replace(b'"t"', b'"b-1"'))
         assert list(map(count, backends)) == [0, 1]
         line = await gateway.line()

@@ -46,7 +46,7 @@ class Site:
         return found
 
     async def state(self, name: str) -> str:
-        """What operators are told of one."""
+        """Return the state of a replica as operators see it."""
         page = (await self.gateway.get("/-/agents", admin=True)).json["agents"]
         [echo] = [each for each in page if each["backend"] == "echo"]
         [found] = [each["state"] for each in echo["replicas"] if each["name"] == name]
@@ -77,14 +77,14 @@ async def broken(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("auth", ["", AUTH], ids=["nobody is proven", "a ledger is kept"])
-async def test_a_reload_keeps_who_is_left_alone_whose_tasks_are_where_and_streams(tmp_path: Path, auth: str) -> None:
+async def test_a_reload_keeps_ejections_affinity_and_streams(tmp_path: Path, auth: str) -> None:
     headers = (bearer("acme"),) if auth else ()
     held = streaming()
     scripts = (named("a"), named("b"), agent(broken), agent(held))
     async with site(tmp_path, *scripts, more=EJECT, auth=auth) as there:
         gateway = there.gateway
         client = await gateway.client()
-        # Whoever has least to do is asked: the stream is that of the last one once it is the only one.
+        # The least loaded replica is asked: the stream goes to the last one once it is the only one.
         weights = (", weight: 0", ", weight: 0", ", weight: 0", "")
         await there.rewrite(auth + written(there.backends, EJECT, weights))
         await client.ask("POST", "/echo", STREAM, [JSON, *headers])
@@ -102,7 +102,7 @@ async def test_a_reload_keeps_who_is_left_alone_whose_tasks_are_where_and_stream
         broken_calls = count(there.backends[2])
 
         for more in (OTHER, "", OTHER):
-            # Whoever watches the file may have been first.
+            # The watcher of the file may have been first.
             report = await there.rewrite(auth + written(there.backends, EJECT, weights) + more)
             assert report.result is not ReloadResult.REFUSED
             assert ("other" in gateway.gateway.snapshot.backends) == bool(more)
@@ -121,7 +121,7 @@ async def test_a_reload_keeps_who_is_left_alone_whose_tasks_are_where_and_stream
         await until(lambda: there.condition("d").active == 0)
 
 
-async def test_a_replica_that_is_taken_out_finishes_what_it_has_and_is_closed_then(tmp_path: Path) -> None:
+async def test_a_removed_replica_finishes_its_calls_and_is_closed(tmp_path: Path) -> None:
     held = streaming()
     async with site(tmp_path, agent(held), named("b")) as there:
         client = await there.gateway.client()
@@ -159,7 +159,7 @@ async def test_requests_for_health_go_on_and_are_made_once(tmp_path: Path) -> No
         assert "down" in await there.state("a")
 
 
-async def test_who_is_no_replica_any_more_is_not_asked_how_it_is(tmp_path: Path) -> None:
+async def test_removed_replicas_get_no_health_checks(tmp_path: Path) -> None:
     asked, left = asyncio.Event(), asyncio.Event()
 
     async def hangs(wire: Wire) -> None:
@@ -221,7 +221,7 @@ async def test_a_task_of_a_replica_that_left_is_told_to_its_owner_alone(tmp_path
         assert found["globex", made] == found["globex", "nobody-s"] == found["acme", "nobody-s"]
 
 
-async def test_that_another_replica_knows_no_task_does_not_end_it(tmp_path: Path) -> None:
+async def test_an_unknown_task_at_another_replica_does_not_end_the_task(tmp_path: Path) -> None:
     more = "    affinity: { gone: other }\n    retry: { max: 0 }\n"
     begun = {"id": "a-1", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
 

@@ -9,7 +9,7 @@ import pytest
 from gateway.a2a.operation import Operation
 from tests.support.gateway import CALL, JSON, agent, fronted, running
 from tests.support.grpc_agent import Asked, grpc_over
-from tests.support.grpc_gateway import standing
+from tests.support.grpc_gateway import grpc_fronted
 from tests.support.replicated import asks, count, get, named, replicated, sent
 from tests.support.scripted import Script, ScriptedBackend, Wire, answers_and_hangs, head, refused_port, whole
 from tests.support.undisturbed import undisturbed
@@ -143,7 +143,7 @@ HOOKED = "/echo/tasks/t/pushNotificationConfigs"
         (HOOKED, b'{"url":"https://93.184.216.34/"}', 1),
     ],
 )
-async def test_what_its_client_has_named_is_sent_again_also_translated(
+async def test_idempotent_sends_are_retried_after_translation_too(
     target: str, body: bytes, times: int, binding: str
 ) -> None:
     async with ScriptedBackend(agent(resets)) as backend:
@@ -241,7 +241,7 @@ async def test_a_replica_whose_calls_fail_is_ejected(script: Script, why: str) -
 
 @pytest.mark.usefixtures("grpc_over")
 @undisturbed(0.2)
-async def test_an_agent_behind_grpc_is_told_what_is_left_of_the_callers_time() -> None:
+async def test_a_grpc_agent_gets_the_remaining_deadline() -> None:
     told: list[tuple[float, float | None]] = []
 
     async def answers_the_second_time(asked: Asked) -> None:
@@ -251,10 +251,10 @@ async def test_an_agent_behind_grpc_is_told_what_is_left_of_the_callers_time() -
             await asyncio.sleep(0.5)
         await (asked.fail("UNAVAILABLE", "going away") if len(told) == 1 else asked.write(b"\x0a\x01t"))
 
-    async with standing(answers_the_second_time) as site:
+    async with grpc_fronted(answers_the_second_time) as site:
         assert (await site.client.ask(Operation.GET_TASK, patience=5)).code == "OK"
         (first, whole), (second, left) = told
         assert whole is not None
         assert left is not None
-        # What it is told is rounded up, and takes its time to arrive.
+        # The deadline is rounded up, and takes time to arrive.
         assert left < whole - (second - first) + 0.25

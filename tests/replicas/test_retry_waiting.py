@@ -94,7 +94,7 @@ async def test_a_read_is_not_sent_on_what_an_agent_that_stops_has_left_open() ->
         assert not [each for each in there.first.requests if b"GetTask" in each.body]
 
 
-async def test_what_waited_is_still_sent_again_once() -> None:
+async def test_a_call_that_waited_is_still_retried_once() -> None:
     broken = 0
 
     async def breaks_once(wire: Wire) -> None:
@@ -127,7 +127,7 @@ async def test_and_no_more_than_that(body: bytes, times: int) -> None:
             assert count(successor) == times
 
 
-async def test_who_waits_takes_nothing_from_the_budget() -> None:
+async def test_waiting_calls_cost_no_retry_budget() -> None:
     async with site(more=WAITS + "    retry: { budget: 0 }\n") as there:
         await there.first.__aexit__(None, None, None)
         waiting = [there.ask(GET) for _ in range(30)]
@@ -138,7 +138,7 @@ async def test_who_waits_takes_nothing_from_the_budget() -> None:
         assert there.gateway.metric("backend_retries_total") == 0
 
 
-async def test_one_of_those_who_wait_tries_a_backend_that_was_left_alone() -> None:
+async def test_one_waiting_call_tries_an_ejected_backend() -> None:
     more = WAITS.replace("eject: {", "breaker: { after: 3, time: 1s }, eject: {")
     async with site(more=more) as there:
         await there.first.__aexit__(None, None, None)

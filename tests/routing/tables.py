@@ -36,7 +36,7 @@ def table(*agents: AgentRules, **reach: Reach) -> Table:
     return Table.build(agents, reach or {"acme": EVERYTHING})
 
 
-def knock(keys: tuple[str, ...], tenant: str = "acme") -> RoutingInput:
+def routing_input(keys: tuple[str, ...], tenant: str = "acme") -> RoutingInput:
     """A request that shows exactly what `keys` name."""
     return RoutingInput(
         path=("a2a",) if "path" in keys else (),

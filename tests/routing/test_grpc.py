@@ -128,7 +128,7 @@ def test_a_credential_at_a_path_picks_its_agent_only_where_no_tenant_is_named() 
     assert whys == ["is picked by its credential where no tenant is named, the request has 'status'"]
 
 
-def test_an_agent_with_tenants_of_its_own_has_the_credential_of_its_path_whatever_is_named() -> None:
+def test_an_agent_split_by_tenant_keeps_the_credential_of_its_path() -> None:
     it = match("crm", "/crm", KEY)
     for crm in (agent(it, by_tenant=("acme", "status")), agent(it, require_tenant=True), agent(it, tenanted=True)):
         found = table(crm, agent(match("status", "/status")))
@@ -136,7 +136,7 @@ def test_an_agent_with_tenants_of_its_own_has_the_credential_of_its_path_whateve
         assert asked(found, "acme", key="batch").rule is not None
 
 
-def test_whoever_is_answered_without_a_tenant_needs_none() -> None:
+def test_a_caller_that_is_answered_without_a_tenant_never_needs_one() -> None:
     # So the card that the plain service of 0.3 gives never has to name a scope.
     billing = (match("billing", "/a", KEY), match("billing", "/b"), match("billing", "/c", KEY, tenant="t"))
     others = (
@@ -185,7 +185,7 @@ def test_a_tenant_that_the_file_gives_to_two_agents_is_neithers() -> None:
     assert asked(hidden, "shared").fault is HiddenConflict
 
 
-def test_a_name_that_two_agents_have_as_their_tenant_is_nobodys() -> None:
+def test_a_name_that_two_agents_have_as_their_tenant_picks_neither() -> None:
     agents = (
         agent(match("billing", "/billing")),
         agent(match("status", "/a", tenant="billing")),
@@ -268,7 +268,7 @@ def test_a_host_is_lost_as_a_path_is_and_the_name_of_the_agent_stands_for_it() -
     assert addresses == [GrpcAddress("acme"), GrpcAddress("billing"), GrpcAddress(None), GrpcAddress("t")]
 
 
-def test_a_name_that_is_nobodys_is_not_the_general_agents() -> None:
+def test_an_unknown_name_does_not_pick_the_general_agent() -> None:
     agents = (agent(match("crm", "/")), agent(match("status", "/status")))
     found = table(*agents, acme=Reach(frozenset({"crm"})))
     assert answers(found) == answers(found, "crm") == "crm"
@@ -278,7 +278,7 @@ def test_a_name_that_is_nobodys_is_not_the_general_agents() -> None:
     assert answers(tenants, "whoever") == "crm"
 
 
-def test_who_may_reach_nobody_there_is_turned_away() -> None:
+def test_a_caller_without_grpc_agents_is_turned_away() -> None:
     found = table(agent(match("status", "/status")), acme=Reach(frozenset({"billing"})))
     assert asked(found, "status").fault is TenantDeniedEndpoint
     assert asked(found, "nobody").fault is NoEndpoint
@@ -326,7 +326,7 @@ def shown(rule: Rule) -> str | None:
 
 
 @given(agents())
-def test_an_address_leads_to_the_agent_whose_it_is(found: tuple[AgentRules, ...]) -> None:
+def test_an_address_leads_to_its_agent(found: tuple[AgentRules, ...]) -> None:
     made = table(*found)
     for each in found:
         for rule in each.rules:
@@ -370,12 +370,12 @@ def test_order_in_the_file_never_matters(found: tuple[AgentRules, ...], random: 
 
 
 @given(agents())
-def test_what_is_explained_is_what_happens_and_every_rule_is_explained(found: tuple[AgentRules, ...]) -> None:
+def test_explanations_agree_with_routing_and_cover_every_rule(found: tuple[AgentRules, ...]) -> None:
     made = table(*found)
     for key, tenant in itertools.product((None, "batch"), (None, "acme", "nobody")):
         endpoint = made.grpc_endpoint
-        knock = RoutingInput((), "", tenant, Principal("acme", method="jwt" if key is None else "api_key", key=key))
-        verdict, told = made.resolve(endpoint, knock), explain(made, endpoint, knock, everything=True, grpc=True)
+        given = RoutingInput((), "", tenant, Principal("acme", method="jwt" if key is None else "api_key", key=key))
+        verdict, told = made.resolve(endpoint, given), explain(made, endpoint, given, everything=True, grpc=True)
         assert (verdict.route, verdict.fault) == (told.route, told.fault)
         assert {one.rule.agent for one in told.candidates} == {each.name for each in found}
         assert [one.rule for one in told.candidates if one.taken] == ([] if verdict.route is None else [verdict.rule])
@@ -386,8 +386,8 @@ def test_what_is_explained_is_what_happens_and_every_rule_is_explained(found: tu
 
 
 def whys(found: Table, tenant: str | None = None) -> dict[tuple[str, int], str]:
-    knock = RoutingInput((), "", tenant, Principal("acme"))
-    told = explain(found, found.grpc_endpoint, knock, everything=True, grpc=True)
+    given = RoutingInput((), "", tenant, Principal("acme"))
+    told = explain(found, found.grpc_endpoint, given, everything=True, grpc=True)
     return {(one.rule.agent, one.rule.place.line): one.why for one in told.candidates}
 
 

@@ -1,4 +1,4 @@
-"""Whatever says whose call it is says the same, or nothing is forwarded.
+"""All parts of a request that tell its caller agree, or nothing is forwarded.
 
 The path, a claim of the token, the API key, the body and the query each say nothing or one of three names, in one of
 six spellings, to a gateway whose three agents are found by any of them at one shared path. The model below is all that
@@ -80,12 +80,12 @@ said = st.none() | st.builds(Said, st.sampled_from(NAMES), st.sampled_from(SPELL
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a request says, and how.
+    """The claims of a request about its caller, and their spelling.
 
     Attributes:
         key: The API key that is shown; `other` picks no agent.
-        claim: What the token says of the agent.
-        org: Whose token it is, or None for no token.
+        claim: The agent that the token names.
+        org: The tenant of the token, or None for no token.
     """
 
     rest: bool
@@ -181,7 +181,7 @@ def expected(asked: Asked) -> str | None:
     if asked.key in NAMES:
         named.add(asked.key)
     if asked.org is not None and asked.claim is not None and asked.claim.text == asked.claim.name:
-        # What else a claim says is none of the gateway's business.
+        # Other values of a claim name no agent.
         named.add(asked.claim.name)
     if len(named) != 1:
         return None

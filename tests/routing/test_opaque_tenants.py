@@ -104,7 +104,7 @@ async def test_a_tenant_is_found_by_any_text_in_bodies_queries_and_grpc() -> Non
 
 
 @for_each("tenant", LIKE_IT)
-async def test_what_only_looks_like_the_tenant_is_another(tenant: str) -> None:
+async def test_similar_tenants_are_different_tenants(tenant: str) -> None:
     async with site(FOUND) as (gateway, backend, client):
         for told in await asked(gateway, client, tenant):
             assert told.reasons[-1] == "NO_ROUTE"
@@ -112,7 +112,7 @@ async def test_what_only_looks_like_the_tenant_is_another(tenant: str) -> None:
 
 
 @for_each("tenant", NONE)
-async def test_what_can_be_no_tenant_is_refused_in_the_callers_own_dialect(tenant: str) -> None:
+async def test_a_malformed_tenant_is_refused_in_the_callers_dialect(tenant: str) -> None:
     async with site(FOUND) as (gateway, backend, client):
         told = await asked(gateway, client, tenant)
         assert not any(worked(each) for each in told)
@@ -195,7 +195,7 @@ agents:
 )
 
 
-async def test_whoever_acts_for_a_tenant_of_any_text_reaches_its_backend_and_nobody_else_does() -> None:
+async def test_only_a_caller_that_acts_for_an_opaque_tenant_reaches_its_backend() -> None:
     async with site(DIVIDED) as (gateway, backend, client):
         for tenant in (WILD, "a b"):
             assert worked(await gateway.post("/crm", rpc(tenant), [bearer("acme")]))

@@ -46,7 +46,7 @@ FORWARDED = [
 ]
 
 
-async def test_the_path_that_goes_on_is_written_from_what_was_read() -> None:
+async def test_the_forwarded_path_is_written_from_the_parsed_one() -> None:
     async with guarded() as (gateway, backend):
         for method, target, _ in FORWARDED:
             await sent(gateway, method, target.encode())
@@ -150,7 +150,7 @@ VALUES: list[object] = [
 ]  # fmt: skip
 
 
-async def test_a_tenant_is_exactly_the_configured_text_wherever_it_stands() -> None:
+async def test_a_tenant_is_exactly_the_configured_text_in_every_place() -> None:
     async with guarded() as (gateway, backend):
         for value in VALUES:
             await _names_nobody(gateway, value)

@@ -1,4 +1,4 @@
-"""What an agent requires of its callers' tokens, asked over every binding, of every sort of caller."""
+"""Requirements of an agent on its callers' tokens, over every binding, with every sort of caller."""
 
 import json
 import time
@@ -76,7 +76,7 @@ async def test_a_caller_with_all_of_it_is_served_over_every_binding() -> None:
         await front.gateway.ask("POST", "/strict/message:send", SAID, [JSON, header])
         said = request(Operation.SEND_MESSAGE, tenant="strict", message=MESSAGE)
         await client.ask(Operation.SEND_MESSAGE, said, ("authorization", header[1].decode()))
-        # What the agent says to that is nothing of 1.0: it was asked.
+        # The agent's answer is not of 1.0, which shows that it was asked.
         assert len(front.backend.requests) == 3
 
 
@@ -109,7 +109,7 @@ async def test_a_key_has_no_scopes() -> None:
         assert front.backend.requests == []
 
 
-async def test_who_may_not_know_the_agent_is_told_nothing_of_what_it_requires() -> None:
+async def test_requirements_are_hidden_from_callers_without_access() -> None:
     async with site() as (front, _):
         stranger = await front.gateway.post("/strict", CALL)
         metadata = f"{front.gateway.gateway.public_url}/.well-known/oauth-protected-resource/strict"
@@ -138,7 +138,7 @@ async def test_cards_keep_to_it_as_far_as_they_are_not_public() -> None:
         assert front.backend.requests == []
 
 
-async def test_operators_are_told_what_is_lacking() -> None:
+async def test_operators_see_the_lacking_claims() -> None:
     async with site() as (front, _):
 
         async def route(**question: object) -> dict[str, object]:
@@ -157,7 +157,7 @@ async def test_operators_are_told_what_is_lacking() -> None:
         assert (await route(**over_grpc))["reason"] == "insufficient_scope"
 
 
-async def test_the_log_says_what_is_lacking_and_the_client_is_told_the_scopes_alone() -> None:
+async def test_the_log_names_lacking_claims_and_the_client_gets_the_scopes_alone() -> None:
     async with site() as (front, _):
         answer = await front.gateway.post("/strict", CALL, [token_with({})])
         assert "agents.call" in answer.json["error"]["message"]
@@ -171,9 +171,7 @@ async def test_the_log_says_what_is_lacking_and_the_client_is_told_the_scopes_al
     ("require", "status"),
     [("{ scope: agents.call }", 403), ("{ role: clerk }", 403), ("{ claim: { client: mesh } }", 200)],
 )
-async def test_a_certificate_has_no_scope_and_no_role_but_what_is_on_it(
-    tmp_path: Path, require: str, status: int
-) -> None:
+async def test_a_certificate_has_only_its_own_claims(tmp_path: Path, require: str, status: int) -> None:
     async with certifying(tmp_path, agents=f"    require: {require}\n") as (site, _, _):
         mine: Shown = site.authority.issue(ACME)
         assert (await site.post(mine)).status == status

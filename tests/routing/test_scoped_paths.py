@@ -110,7 +110,7 @@ async def test_a_path_of_the_proposal_is_0_3_with_its_scope_as_the_tenant(path: 
 
 
 @for_each("path", PROPOSED)
-async def test_it_reaches_an_agent_of_1_0_in_the_words_of_1_0(path: str) -> None:
+async def test_scoped_paths_of_0_3_reach_an_agent_of_1_0_translated(path: str) -> None:
     operation = operation_of(path)
     async with scoped(V1_0) as (gateway, backend):
         answer = await ask(gateway, path, V0_3)
@@ -149,7 +149,7 @@ async def test_a_subscription_has_either_method_and_either_spelling(
         [request] = backend.requests
         below = "/v1" if dialect is V0_3 else ""
         assert request.target.decode() == f"{below}/tasks/task-7:subscribe"
-        # Who relays keeps the client's; 1.0 has POST (protocol trap 1).
+        # A relayed request keeps the client's method; 1.0 has POST (protocol trap 1).
         assert request.method.decode() == (method if dialect is V0_3 else "POST")
         check_answer(answer, Operation.SUBSCRIBE_TO_TASK, V0_3, relayed=dialect is V0_3)
 
@@ -333,7 +333,7 @@ NOTHING = [
 
 
 @for_each("target", NOTHING)
-async def test_any_other_path_is_nobodys(target: str) -> None:
+async def test_any_other_path_has_no_agent(target: str) -> None:
     async with scoped(V0_3) as (gateway, backend):
         for headers in ((), (SAYS_0_3,), (SAYS_1_0,)):
             for method, body in (("POST", said(Operation.SEND_MESSAGE, V0_3)), ("GET", None)):

@@ -1,8 +1,11 @@
-"""What cannot be told apart: an agent, a tenant or a card that one may not have, and none at all."""
+"""Indistinguishable answers: for an agent, a tenant or a card that one may not have, and for none at all."""
+
+import time
 
 import pytest
 
-from gateway.principal import Principal
+from tests.identity.corpus.genuine import good
+from tests.identity.front import front, shown
 from tests.support.gateway import (
     CALL,
     JSON,
@@ -29,7 +32,7 @@ SEND = b'{"message":{"messageId":"m","role":"ROLE_USER","parts":[]}}'
 
 # ---- What cannot be told apart -------------------------------------------------------------------------------------
 
-KNOCKS: list[tuple[str, str, bytes | None]] = [
+REQUESTS: list[tuple[str, str, bytes | None]] = [
     ("POST", "", CALL),
     ("POST", "", b"{"),
     ("POST", "", b""),
@@ -67,17 +70,17 @@ KNOCKS: list[tuple[str, str, bytes | None]] = [
 ]
 
 
-@for_each("knock", KNOCKS)
+@for_each("request_", REQUESTS)
 @for_each("who", ["a stranger", "globex"])
-async def test_an_agent_one_may_not_call_looks_like_no_agent(who: str, knock: tuple[str, str, bytes | None]) -> None:
-    method, rest, body = knock
+async def test_an_agent_one_may_not_call_looks_like_no_agent(who: str, request_: tuple[str, str, bytes | None]) -> None:
+    method, rest, body = request_
     async with guarded() as (gateway, backend):
         headers = [JSON] if who == "a stranger" else [JSON, bearer(who)]
         for extra in ([], [(b"A2A-Version", b"0.3")], [(b"Content-Encoding", b"gzip")]):
             hidden = await gateway.ask(method, "/hermit" + rest, body, [*headers, *extra])
             missing = await gateway.ask(method, "/horror" + rest, body, [*headers, *extra])
             assert hidden.anonymous == missing.anonymous
-            # What can be nobody's path or query is told to anybody who is known.
+            # A malformed path or query is told to every known caller.
             odd = hidden.status in (200, 400) and hidden.reasons[-1] == "BAD_REQUEST"
             assert hidden.status == (401 if who == "a stranger" else 404) or (odd and ("%" in rest or "?" in rest))
         assert backend.requests == []
@@ -88,7 +91,7 @@ async def test_an_agent_one_may_not_call_looks_like_no_agent(who: str, knock: tu
 async def test_a_tenant_one_may_not_name_looks_like_no_tenant(who: str, shape: str) -> None:
     hidden = {"globex": "billing", "acme": "ledger"}[who]
 
-    async def knock(gateway: Running, tenant: str) -> Answer:
+    async def call_hidden(gateway: Running, tenant: str) -> Answer:
         if shape == "REST":
             return await gateway.post(f"/a2a/{tenant}/message:send", SEND, [bearer(who)])
         if shape == "java":
@@ -97,7 +100,7 @@ async def test_a_tenant_one_may_not_name_looks_like_no_tenant(who: str, shape: s
         return await gateway.post("/a2a", call, [bearer(who)])
 
     async with guarded() as (gateway, backend):
-        secretive, missing = await knock(gateway, hidden), await knock(gateway, "nothing")
+        secretive, missing = await call_hidden(gateway, hidden), await call_hidden(gateway, "nothing")
         assert secretive.anonymous == missing.anonymous
         assert missing.status == (404 if shape == "REST" else 200)
         assert missing.reasons == ["NO_ROUTE"]
@@ -126,15 +129,11 @@ async def test_a_hidden_agents_card_looks_like_no_card_over_every_tenant() -> No
         assert (await gateway.get("/a2a/billing/.well-known/agent-card.json", [bearer("acme")])).status == 200
 
 
-async def test_a_tenant_that_is_not_admitted_is_told_so_wherever_it_knocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with guarded() as (gateway, _):
-
-        async def unnamed(*_: object) -> Principal:
-            return Principal("unnamed", method="jwt")
-
-        monkeypatch.setattr(gateway.gateway.snapshot.authenticator, "authenticate", unnamed)
-        for target in ("/support", "/hermit", "/nothing"):
-            answer = await gateway.post(target, CALL)
+async def test_a_tenant_that_is_not_admitted_gets_the_same_refusal_at_every_path() -> None:
+    async with front(others='hermit: {{ backend: "{url}", visibility: private }},') as place:
+        token = shown(good(time.time(), org="unnamed"))
+        for target in ("/echo", "/hermit", "/nothing"):
+            answer = await place.gateway.post(target, CALL, [token])
             assert (answer.status, answer.json["error"]["code"]) == (403, -31403)
             assert answer.reasons == ["TENANT_DENIED"]
 

@@ -32,7 +32,7 @@ from gateway.routing.explain import explain
 from gateway.routing.route import AgentRules, GrpcAddress, Place, Reach, Route, RoutingInput, Rule, Verdict
 from gateway.routing.table import Table
 from gateway.routing.token_claim import claim_values
-from tests.routing.tables import COMBINATIONS, EVERYTHING, KEYS, agent, knock, resolve, rule, table
+from tests.routing.tables import COMBINATIONS, EVERYTHING, KEYS, agent, resolve, routing_input, rule, table
 from tests.support.yardstick import growth
 from tests.table import for_each
 
@@ -40,21 +40,21 @@ from tests.table import for_each
 @for_each("keys", COMBINATIONS)
 def test_an_agent_is_found_by_any_combination_and_by_nothing_less(keys: tuple[str, ...]) -> None:
     found = table(agent("it", rule("it", keys)))
-    verdict = resolve(found, knock(keys))
+    verdict = resolve(found, routing_input(keys))
     assert verdict.route is not None, verdict
     assert verdict.route.agent == "it"
-    # What the request shows besides changes nothing.
-    assert resolve(found, knock(KEYS)).route == verdict.route
+    # Further credentials of the request change nothing.
+    assert resolve(found, routing_input(KEYS)).route == verdict.route
     for missing in keys:
         without = tuple(key for key in keys if key != missing)
-        assert resolve(found, knock(without)).route is None, f"found without {missing}"
+        assert resolve(found, routing_input(without)).route is None, f"found without {missing}"
 
 
 @for_each(("one", "other"), list(itertools.combinations(COMBINATIONS, 2)))
-def test_of_two_agents_the_more_exact_wins_or_nobody(one: tuple[str, ...], other: tuple[str, ...]) -> None:
+def test_the_more_exact_of_two_agents_wins_or_none(one: tuple[str, ...], other: tuple[str, ...]) -> None:
     for first, second in (("it", "other"), ("other", "it")):
         found = table(agent(first, rule(first, one)), agent(second, rule(second, other)))
-        verdict = resolve(found, knock(KEYS))
+        verdict = resolve(found, routing_input(KEYS))
         endpoints = [("host" in keys, "path" in keys) for keys in (one, other)]
         if endpoints[0] != endpoints[1]:
             # Host before path, and both before everything else.
@@ -69,30 +69,30 @@ def test_of_two_agents_the_more_exact_wins_or_nobody(one: tuple[str, ...], other
 
 def test_a_key_that_picks_one_agent_and_a_tenant_that_picks_another_is_refused_not_ranked() -> None:
     found = table(agent("it", rule("it", ("path", "key"))), agent("other", rule("other", ("path", "tenant"))))
-    assert resolve(found, knock(("path", "key", "tenant"))).fault is RouteConflict
-    assert resolve(found, knock(("path", "key"))).route == found.agents["it"].routes[None]
-    assert resolve(found, knock(("path", "tenant"))).route == found.agents["other"].routes[None]
+    assert resolve(found, routing_input(("path", "key", "tenant"))).fault is RouteConflict
+    assert resolve(found, routing_input(("path", "key"))).route == found.agents["it"].routes[None]
+    assert resolve(found, routing_input(("path", "tenant"))).route == found.agents["other"].routes[None]
 
 
-def test_where_tenants_pick_agents_a_tenant_that_picks_none_agrees_with_no_credential() -> None:
+def test_a_tenant_that_picks_no_agent_conflicts_with_any_credential() -> None:
     found = table(agent("it", rule("it", ("path", "key"))), agent("other", rule("other", ("path", "tenant"))))
     for tenant in ("nobody", "Acme", "it"):
-        asked = msgspec.structs.replace(knock(("path", "key")), tenant=tenant)
+        asked = msgspec.structs.replace(routing_input(("path", "key")), tenant=tenant)
         verdict = resolve(found, asked)
         assert (verdict.route, verdict.fault) == (None, NoRoute)
         told = explain(found, found.locate("", asked.path), asked)
         assert f"the tenant {tenant!r} does not pick it" in told.candidates[0].why
     takes_any = agent("it", rule("it", ("path", "key")), tenanted=True)
     found = table(takes_any, agent("other", rule("other", ("path", "tenant"))))
-    assert resolve(found, msgspec.structs.replace(knock(("path", "key")), tenant="nobody")).route is not None
+    assert resolve(found, msgspec.structs.replace(routing_input(("path", "key")), tenant="nobody")).route is not None
     general = agent("it", rule("it", ("path",)))
     found = table(general, agent("other", rule("other", ("path", "tenant"))))
-    assert resolve(found, msgspec.structs.replace(knock(("path",)), tenant="nobody")).route is not None
+    assert resolve(found, msgspec.structs.replace(routing_input(("path",)), tenant="nobody")).route is not None
 
 
 def test_a_conflict_of_one_agent_with_itself_is_none() -> None:
     found = table(agent("it", rule("it", ("path", "key")), rule("it", ("path", "tenant"))))
-    assert resolve(found, knock(KEYS[1:])).route == found.agents["it"].routes[None]
+    assert resolve(found, routing_input(KEYS[1:])).route == found.agents["it"].routes[None]
 
 
 def test_a_conflict_is_settled_by_a_rule_that_includes_both() -> None:
@@ -101,7 +101,7 @@ def test_a_conflict_is_settled_by_a_rule_that_includes_both() -> None:
         agent("other", rule("other", ("path", "tenant"))),
         agent("third", rule("third", ("path", "key", "tenant"))),
     )
-    verdict = resolve(found, knock(("path", "key", "tenant")))
+    verdict = resolve(found, routing_input(("path", "key", "tenant")))
     assert verdict.route == found.agents["third"].routes[None]
 
 
@@ -109,7 +109,7 @@ def test_order_in_the_file_never_matters() -> None:
     agents = [
         agent(name, rule(name, keys)) for name, keys in zip(("it", "other", "third"), COMBINATIONS[5:8], strict=True)
     ]
-    answers = {str(resolve(table(*order), knock(KEYS))) for order in itertools.permutations(agents)}
+    answers = {str(resolve(table(*order), routing_input(KEYS))) for order in itertools.permutations(agents)}
     assert len(answers) == 1
 
 
@@ -173,7 +173,7 @@ def test_a_claim_is_equal_or_holds_as_a_member(
     assert (verdict.route is not None) is holds
 
 
-def test_what_a_tenant_may_not_reach_looks_like_what_does_not_exist() -> None:
+def test_forbidden_agents_look_like_missing_ones() -> None:
     found = table(
         agent("it", rule("it", ("path", "tenant"))),
         agent("other", rule("other", ("path", "key"))),
@@ -182,27 +182,27 @@ def test_what_a_tenant_may_not_reach_looks_like_what_does_not_exist() -> None:
         umbrella=Reach(frozenset({"third"})),
     )
     # globex knows an agent here, so the endpoint exists for it; `it` does not.
-    hidden = resolve(found, knock(("path", "tenant"), "globex")).fault
-    missing = resolve(found, knock(("path",), "globex")).fault
+    hidden = resolve(found, routing_input(("path", "tenant"), "globex")).fault
+    missing = resolve(found, routing_input(("path",), "globex")).fault
     assert hidden is TenantDenied
     assert missing is NoRoute
     assert (hidden.rpc_code, hidden.rpc_status, hidden.http_status) == (
         missing.rpc_code, missing.rpc_status, missing.http_status,
     )  # fmt: skip
     # umbrella knows nobody here, so nothing is here.
-    nothing = resolve(found, knock(("path", "tenant"), "umbrella")).fault
+    nothing = resolve(found, routing_input(("path", "tenant"), "umbrella")).fault
     assert nothing is TenantDeniedEndpoint
-    assert resolve(found, knock(("path",), "umbrella")).fault is NoEndpoint
-    assert resolve(found, knock((), "umbrella")).fault is NoEndpoint
-    assert resolve(found, knock((), "nobody")).fault is NotAdmitted
+    assert resolve(found, routing_input(("path",), "umbrella")).fault is NoEndpoint
+    assert resolve(found, routing_input((), "umbrella")).fault is NoEndpoint
+    assert resolve(found, routing_input((), "nobody")).fault is NotAdmitted
 
 
 def test_a_conflict_with_an_agent_one_may_not_know_looks_like_no_route() -> None:
     rules = (agent("it", rule("it", ("path", "tenant"))), agent("other", rule("other", ("path", "key"))))
     found = table(*rules, acme=Reach(frozenset({"it"})))
-    assert resolve(found, knock(("path", "tenant", "key"))).fault is HiddenConflict
+    assert resolve(found, routing_input(("path", "tenant", "key"))).fault is HiddenConflict
     found = table(*rules, acme=Reach(frozenset({"third"})))
-    assert resolve(found, knock(("path", "tenant", "key"))).fault is NoEndpoint
+    assert resolve(found, routing_input(("path", "tenant", "key"))).fault is NoEndpoint
 
 
 def test_a_key_reaches_no_more_than_it_is_narrowed_to() -> None:
@@ -212,13 +212,13 @@ def test_a_key_reaches_no_more_than_it_is_narrowed_to() -> None:
     assert resolve(found, RoutingInput(("a2a",), "", None, narrow)).fault is TenantDeniedEndpoint
 
 
-def test_a_stranger_is_asked_who_it_is_whether_the_path_exists_or_not() -> None:
+def test_a_stranger_is_asked_for_a_credential_at_every_path() -> None:
     found = table(agent("it", rule("it", ("path",))))
     for path in (("a2a",), ("nothing",)):
         assert resolve(found, RoutingInput(path)).fault is AuthMissing
 
 
-def test_where_callers_can_prove_who_they_are_a_stranger_is_asked_to_whether_there_is_something_or_not() -> None:
+def test_a_guarded_gateway_asks_every_stranger_for_a_credential() -> None:
     rules = (
         agent("it", rule("it", ("path", "tenant"))),
         agent("other", rule("other", ("path", "key")), public=False),
@@ -234,7 +234,7 @@ def test_where_callers_can_prove_who_they_are_a_stranger_is_asked_to_whether_the
             assert guarded.resolve(endpoint, asked).fault is AuthMissing
             assert guarded.resolve_card(endpoint, asked).fault is AuthMissing
         assert guarded.turns_away(None, principal) is AuthMissing
-    # What an anonymous caller may reach it gets, and who is known is told more.
+    # An anonymous caller gets the agents in its reach, and known callers are told more.
     assert resolve(guarded, RoutingInput(("a2a",), "", "billing", anonymous)).route is not None
     assert resolve(guarded, RoutingInput(("nothing",), "", None, Principal("acme", method="jwt"))).fault is NoEndpoint
     assert resolve(open_, RoutingInput(("nothing",), "", None, anonymous)).fault is NoEndpoint
@@ -328,14 +328,14 @@ def test_over_grpc_there_is_one_endpoint_and_it_is_resolved_as_any_other() -> No
     found = Table.build(agents, {"acme": EVERYTHING}, grpc=True)
     assert found.grpc
     endpoint = found.grpc_endpoint
-    shown = knock(("key",))
+    shown = routing_input(("key",))
     verdict = found.resolve(endpoint, msgspec.structs.replace(shown, tenant="it"))
     assert verdict.rule is not None
     assert (verdict.route, verdict.rule.addressed) == (found.agents["it"].routes[None], True)
     assert found.written(verdict.rule) is at_path
     assert (found.grpc_address(at_path), found.grpc_address(at_host)) == (GrpcAddress(None), GrpcAddress("other"))
     assert found.resolve(endpoint, shown).route == verdict.route
-    assert found.resolve(endpoint, knock(("host",))).route is None
+    assert found.resolve(endpoint, routing_input(("host",))).route is None
     without = table(*agents)
     assert (without.grpc, without.grpc_endpoint, without.grpc_address(at_path)) == (False, None, None)
 
@@ -345,13 +345,13 @@ def test_over_grpc_there_is_one_endpoint_and_it_is_resolved_as_any_other() -> No
 
 def test_every_candidate_is_explained_with_its_line() -> None:
     found = table(agent("it", rule("it", ("path", "key"), 7)), agent("other", rule("other", ("path", "tenant"), 9)))
-    asked = knock(("path", "tenant"))
+    asked = routing_input(("path", "tenant"))
     verdict = explain(found, found.locate(asked.host, asked.path), asked)
     by_line = {candidate.rule.place.line: candidate for candidate in verdict.candidates}
     assert by_line[9].taken
     assert not by_line[7].taken
     assert "API key 'batch'" in by_line[7].why
-    verdict = explain(found, None, knock(()), everything=True)
+    verdict = explain(found, None, routing_input(()), everything=True)
     assert {candidate.rule.agent for candidate in verdict.candidates} == {"it", "other"}
     assert all("is at /a2a" in candidate.why for candidate in verdict.candidates)
 
@@ -442,12 +442,12 @@ def test_the_explained_verdict_is_the_one_that_traffic_gets() -> None:
     for one, other in itertools.combinations(COMBINATIONS, 2):
         found = table(agent("it", rule("it", one)), agent("other", rule("other", other)))
         for shown in COMBINATIONS:
-            asked = knock(shown)
+            asked = routing_input(shown)
             explained = explain(found, found.locate(asked.host, asked.path), asked)
             assert (explained.route, explained.fault) == (resolve(found, asked).route, resolve(found, asked).fault)
 
 
-# ---- One place where clients knock: which rules are looked at there, and which of them wins --------------------------
+# ---- One path that clients call: which rules are looked at there, and which of them wins -----------------------------
 
 
 def test_a_host_is_looked_for_from_the_most_exact_pattern_on() -> None:
@@ -484,7 +484,7 @@ def contender(agent: str, *conditions: Condition) -> Rule:
         ((TEAM,), (TENANT,), "two agents, one by the claim 'team' and one by its tenant"),
         ((TEAM,), (ROLE,), "two agents, one by the claim 'role' and one by the claim 'team'"),
         ((ROLE,), (OTHER_ROLE,), "two agents, both by the claim 'role'"),
-        # What both ask for picks neither.
+        # Conditions of both pick neither.
         ((TENANT, TEAM), (TENANT, ROLE), "two agents, one by the claim 'role' and one by the claim 'team'"),
         ((TEAM, ROLE), (TENANT,), "two agents, one by the claim 'role' and the claim 'team' and one by its tenant"),
         ((TENANT,), (TENANT,), "two agents that only their paths tell apart, and gRPC has no paths"),
@@ -496,7 +496,7 @@ def test_the_sources_are_those_that_differ(
     assert explain_conflict((contender("one", *one), contender("other", *other))) == f"the request names {words}"
 
 
-def test_of_several_the_one_of_another_agent_that_asks_for_most_is_told() -> None:
+def test_a_conflict_names_the_most_exact_rule_of_another_agent() -> None:
     contenders = (
         contender("one", TEAM, ROLE),
         contender("one", KEY),

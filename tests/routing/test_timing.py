@@ -1,4 +1,4 @@
-"""What a caller may not know takes as long to refuse as what does not exist, and looks the same (safety T16)."""
+"""The refusal of a hidden agent takes as long, and looks the same, as that of a missing one (safety T16)."""
 
 import io
 import statistics

@@ -42,7 +42,7 @@ def test_a_path_finds_one_value_or_none(path: str, value: object) -> None:
     assert claim_at(TOKEN, path, "?") == value
 
 
-def test_what_is_taken_is_not_taken_back() -> None:
+def test_a_claim_path_has_one_reading() -> None:
     """A longer name that leads nowhere is not passed over for a shorter one: one path has one reading."""
     assert claim_at({"a.b": {"x": 1}, "a": {"b": {"c": 2}}}, "a.b.c", "?") == "?"
 

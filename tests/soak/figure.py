@@ -1,4 +1,4 @@
-"""What a gateway process holds, looked at again and again, and what that comes to."""
+"""Resources that a gateway process holds, sampled again and again, with their trend."""
 
 import asyncio
 import math
@@ -18,7 +18,7 @@ _FEWEST = 8
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What it held at a time.
+    """One sample of a process's resources.
 
     Attributes:
         at: Monotonic seconds.
@@ -39,7 +39,7 @@ def look(pid: int) -> Look:
     """Look at a process."""
     place = Path(f"/proc/{pid}")
     resident, of_files = (int(pages) * _PAGE for pages in (place / "statm").read_text().split()[1:3])
-    # What stands before the last bracket may have blanks in it.
+    # The text before the last bracket may have blanks in it.
     user, system = (place / "stat").read_text().rpartition(")")[2].split()[11:13]
     descriptors = len(list((place / "fd").iterdir()))
     return Look(time.monotonic(), resident, resident - of_files, descriptors, (int(user) + int(system)) / _TICKS)
@@ -67,7 +67,7 @@ class Trend:
 
 
 def trend(looks: Sequence[Look], value: Callable[[Look], float], pieces: int = 20) -> Trend:
-    """How a value grows, and how well that is known."""
+    """Return the growth of a value, with its error."""
     points = [(each.at, value(each)) for each in looks]
     size = max(1, len(points) // pieces)
     means = [_mean(points[start : start + size]) for start in range(0, len(points) - size + 1, size)]

@@ -18,14 +18,14 @@ KEYS = {name: new_key(name, name) for name in ("acme", "globex")}
 ABORTS = 0.01
 """The share of calls that are broken off."""
 KINDS = 7
-"""What a caller does, `Caller.send` and the methods behind it."""
+"""The number of kinds of calls: `Caller.send` and the methods behind it."""
 MOST_TOLD = 5
-"""How many of the replies that are wrong are kept, to be shown."""
+"""Number of wrong replies that are kept, to be shown."""
 
 
 @dataclass
 class Findings:
-    """What became of all calls.
+    """The results of all calls.
 
     Attributes:
         done: Calls that went as they should, by what they were.

@@ -34,12 +34,12 @@ TURNS = 4
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """How long a soak is, in seconds.
+    """The durations of a soak, in seconds.
 
     Attributes:
         full: At full load, which is measured and warms the gateway up.
         warm: At the load that is asked for, before it counts.
-        counted: What counts.
+        counted: Seconds that count.
         reload: Between two changes of the file.
     """
 
@@ -51,7 +51,7 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class Soaked:
-    """What came of it.
+    """The result of a soak.
 
     Attributes:
         findings: Of all calls.
@@ -59,10 +59,10 @@ class Soaked:
         rate: Calls per second while it counted.
         busy: The share of one core that the gateway took then.
         looks: At the gateway then.
-        before: What the gateway held when all was quiet, after it had been called for the first time.
+        before: The gateway's resources at rest, after it had been called for the first time.
         after: The same at the end.
         reloads: Files that were read, by what became of them.
-        left: What was open at the end, by name.
+        left: Objects open at the end, by name.
     """
 
     findings: Findings
@@ -82,7 +82,7 @@ class Soaked:
 
     @property
     def private(self) -> Trend:
-        """Those that belong to no file."""
+        """Return the trend of memory that belongs to no file."""
         return trend(self.looks, lambda each: each.private)
 
     @property
@@ -204,7 +204,7 @@ async def _change(process: GatewayProcess, agents: str, folder: Path, every: flo
 
 
 async def _quiet(process: GatewayProcess, most: int = 0) -> Look:
-    """What it holds once nothing is open; where `most` is given, once it has no more descriptors, or never has."""
+    """Return a sample once nothing is open; with `most`, once there are at most so many descriptors, or at the end."""
     end = time.monotonic() + WAIT
     while time.monotonic() < end:
         left, found = await _open(process), look(process.pid)
@@ -215,7 +215,7 @@ async def _quiet(process: GatewayProcess, most: int = 0) -> Look:
 
 
 async def _open(process: GatewayProcess) -> dict[str, float]:
-    """What is open at the gateway, by the names of its metrics; asked over a connection that is closed again."""
+    """Return the gateway's open connections and calls, by metric; asked over a connection that is closed again."""
     names = ("streams_open", "requests_in_flight", "backend_connections")
     text = await asyncio.to_thread(lambda: httpx.get(process.admin + "/metrics", trust_env=False, timeout=WAIT).text)
     return {name: total(text, name) for name in names}

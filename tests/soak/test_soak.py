@@ -21,7 +21,7 @@ FEW = 2 * CALLERS
 
 
 def wrong(found: Soaked, margin: float = MARGIN) -> list[str]:
-    """What is not as it should be, in words.
+    """Return the defects in words.
 
     Args:
         margin: Bytes that it may grow by where it counts for less than ten minutes.

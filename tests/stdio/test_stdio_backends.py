@@ -24,12 +24,12 @@ def words(mode: str, *more: str) -> str:
 
 
 async def data(gateway: Running, text: str) -> Any:
-    """What the agent answers to a text, beside words."""
+    """Return the data of the agent's answer to a text."""
     answer = (await gateway.post("/notes", call(text))).json
     return answer["result"]["message"]["parts"][1]["data"]
 
 
-async def test_what_the_file_says_is_how_it_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_command_runs_as_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", "t")
     monkeypatch.setenv("OTHER", "o")
     text = f"""
@@ -57,7 +57,7 @@ async def test_what_the_file_says_is_how_it_is_run(tmp_path: Path, monkeypatch: 
     assert headers["authorization"] == "Bearer secret"
 
 
-async def test_it_is_a_whole_agent_with_a_card_metrics_and_a_line_in_the_log(tmp_path: Path) -> None:
+async def test_a_stdio_agent_has_a_card_metrics_and_log_lines(tmp_path: Path) -> None:
     text = f"agents:\n  notes: {{ backend: {{ stdio: {words('behaves')} }} }}\n"
     async with running(text, path=tmp_path / "gateway.yaml", settled=False) as gateway:
         assert told(await gateway.post("/notes", call("ok"))) == "ok"
@@ -81,7 +81,7 @@ async def test_it_is_a_whole_agent_with_a_card_metrics_and_a_line_in_the_log(tmp
         assert "stdio" in json.dumps(config["running"])
 
 
-async def test_what_is_said_of_the_health_of_all_agents_leaves_a_command_as_it_is(tmp_path: Path) -> None:
+async def test_health_defaults_do_not_apply_to_commands(tmp_path: Path) -> None:
     text = f"""
     defaults: {{ health: {{ path: /healthz, every: 10ms, fail_after: 1, breaker: {{ after: 1, time: 5m }} }} }}
     agents:
@@ -227,10 +227,10 @@ async def test_another_command_replaces_the_process_and_loses_no_call_that_is_un
         await front.until(lambda: not runs(old))
 
 
-async def test_what_an_agent_behind_a_url_said_is_nothing_that_a_command_speaks(
+async def test_a_command_does_not_inherit_the_dialects_of_a_url(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.app._WARM_UP", 0.05)
+    monkeypatch.setattr("gateway.app.WARM_UP", 0.05)
     (tmp_path / "card.json").write_bytes(card_of("http://127.0.0.1:9/", "HTTP+JSON 1.0"))
     path = tmp_path / "gateway.yaml"
     text = RELOADED + "agents:\n  notes: { backend: 'http://127.0.0.1:9', card: { file: card.json } }\n"

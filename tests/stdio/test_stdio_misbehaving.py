@@ -142,7 +142,7 @@ ANSWERS: dict[str, tuple[str, ...]] = dict(
         ("frames-otherwise", ("ndjson",)),
     ]
 )
-"""What a client is told, by the mode of the agent."""
+"""The error that a client gets, by the mode of the agent."""
 
 
 SOME = (
@@ -189,10 +189,10 @@ ENDS = {
     "ends-by-error": 5,
     "goes-on-after-the-end": 3,
 }
-"""How many events a stream has, by the mode of the agent."""
+"""The number of events in a stream, by the mode of the agent."""
 
 
-async def test_a_stream_ends_where_the_agent_says_so_in_whatever_way(tmp_path: Path) -> None:
+async def test_a_stream_ends_with_every_kind_of_final_event(tmp_path: Path) -> None:
     async with fleet(tmp_path, **{mode: Bad(mode) for mode in ENDS}) as gateway:
 
         async def check(mode: str) -> None:
@@ -349,7 +349,7 @@ async def test_nothing_is_left_of_an_agent_that_does_not_go_or_does_not_go_alone
     assert [mode for mode in STUBBORN if "term" in (tmp_path / mode).read_text()] == ["ignores-term"]
 
 
-async def test_what_a_process_left_behind_when_it_died_is_ended_too(tmp_path: Path) -> None:
+async def test_children_of_a_dead_process_are_ended(tmp_path: Path) -> None:
     async with site(tmp_path, "dies-with-child") as gateway:
         assert told(await gateway.post("/bad", call("now"))) == "upstream_reset"
         await recovered(gateway)

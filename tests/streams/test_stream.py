@@ -49,7 +49,7 @@ async def test_each_event_arrives_before_the_next_is_sent() -> None:
         await gateway.rested()
 
 
-async def test_events_are_passed_as_they_came_whatever_the_borders_of_chunks() -> None:
+async def test_events_pass_unchanged_with_any_chunk_borders() -> None:
     raw = (
         b'\xef\xbb\xbf: a comment\r\n\r\nid: 7\r\nevent: message\r\ndata: {\r\ndata:  "jsonrpc":"2.0","id":1,\r\n'
         b'data: "result":{}}\r\n\r\nretry: 10\n\n: ping\n\ndata: '
@@ -283,7 +283,7 @@ async def test_an_agent_is_not_read_faster_than_the_client_reads() -> None:
         await gateway.until(lambda: any(wire.stuck for wire in backend.wires))
         wire = next(wire for wire in backend.wires if wire.stuck)
         held = wire.sent
-        # What the kernel and the two buffers of the gateway hold, and not what the agent could say.
+        # The bytes in the kernel and the gateway's two buffers, not all that the agent could send.
         assert held < 1 << 25
         got = 0
         while got < held:

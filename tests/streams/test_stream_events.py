@@ -160,7 +160,7 @@ async def test_an_event_of_a_json_rpc_stream_is_an_envelope(data: bytes) -> None
         assert reasons(said(await client.rest())["error"]["data"])[-1] == "UPSTREAM_PROTOCOL"
 
 
-async def test_what_says_nothing_passes() -> None:
+async def test_events_without_data_pass() -> None:
     raw = b": ping\n\n\n\nevent: ping\n\nid: 7\n\nretry: 1\n\ndata:\n\nevent: x\ndata\n\nunknown: {\n\n:\n\n"
     async with fronted(answers(SSE + chunk(raw) + chunk(b""))) as (gateway, _):
         client = await opened(gateway)

@@ -140,7 +140,7 @@ RESULTS = {
     "tasks/pushNotification/set": "TaskPushNotificationConfig",
     "tasks/pushNotification/get": "TaskPushNotificationConfig",
 }
-"""What they answer, or stream."""
+"""Their answers, or streams."""
 
 _VALIDATORS = {name: jsonschema.Draft202012Validator({**_ref(name), "$defs": DEFINITIONS}) for name in DEFINITIONS}
 

@@ -63,7 +63,7 @@ class AncientAgent:
 
     @property
     def streams(self) -> int:
-        """How many streams are open."""
+        """Return the number of open streams."""
         return sum(map(len, self._watchers.values()))
 
     def card(self) -> Tree:
@@ -171,7 +171,7 @@ class AncientAgent:
     def _get_push(self, params: Tree) -> Tree:
         self._find(params)
         if params["id"] not in self.push:
-            # What the samples of the time answer then.
+            # The answer of that time's samples.
             raise Refused(-32603, "An error occurred while getting push notification info")
         return {"id": params["id"], "pushNotificationConfig": self.push[params["id"]]}
 

@@ -44,9 +44,10 @@ async def taken() -> AsyncIterator[str]:
 
 
 async def until(true: Callable[[], bool]) -> None:
+    """Wait until something holds that sends no event."""
     async with asyncio.timeout(WAIT):
         while not true():  # noqa: ASYNC110 - the kernel and other threads tell nobody
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.005)
 
 
 class Held:

@@ -83,7 +83,7 @@ class Authority:
         Args:
             usages: None for a certificate that does not say what it is for.
             itself: Whether it is signed by its own key.
-            more: What else it says.
+            more: Further extensions.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name) for name in common_names])
@@ -102,7 +102,7 @@ class Authority:
 
 
 def showing(folder: Path, shown: Shown | None, authority: Authority) -> ssl.SSLContext:
-    """How a client speaks TLS that shows a certificate, or none, and believes this authority."""
+    """Return a client's TLS context that shows a certificate, or none, and trusts this authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=authority.pem.decode())
     if shown is not None:

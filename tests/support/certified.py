@@ -32,7 +32,7 @@ class Certified:
     """The files of a gateway, the two authorities, and the gateway that runs.
 
     Attributes:
-        authority: Whose certificates clients show.
+        authority: The authority of the clients' certificates.
         site: The authority of the gateway's own certificate.
     """
 
@@ -55,7 +55,7 @@ class Certified:
         settings: str = "",
         anonymous: bool = False,
     ) -> str:
-        """What the file says: `more` beside `clients`, `auth` beside `mtls`, `settings` in `gateway`."""
+        """Return the configuration: `more` beside `clients`, `auth` beside `mtls`, `settings` in `gateway`."""
         return (
             f"gateway:\n  listen: 127.0.0.1:0\n  admin: 127.0.0.1:0\n  listen_grpc: 127.0.0.1:0\n"
             # Only what a test asks for is read again.
@@ -65,7 +65,7 @@ class Certified:
         )
 
     def tls(self, shown: Shown | None) -> ssl.SSLContext:
-        """How a client speaks that shows a certificate, or none."""
+        """Return the TLS context of a client that shows a certificate, or none."""
         return showing(self.folder, shown, self.site)
 
     async def client(self, tls: ssl.SSLContext) -> Client:
@@ -84,7 +84,7 @@ class Certified:
         return await client.answer()
 
     async def line(self, shown: Shown | None) -> dict[str, Any]:
-        """What the access log says of a client that gets no connection."""
+        """Return the access log line of a client that gets no connection."""
         assert self.running is not None
         # Of what never was a request.
         lines = self.running.lines
@@ -121,7 +121,7 @@ async def certifying(
     """A gateway in front of one agent at /echo; `more` as `Certified.text`.
 
     Args:
-        agents: What else the file says of the agent, as lines of YAML.
+        agents: Further settings of the agent, as lines of YAML.
     """
     skip_behind_asgi("client certificates")
     site = Certified(folder)

@@ -25,7 +25,7 @@ OK = ExportTraceServiceResponse().SerializeToString()
 
 @dataclass
 class Collector:
-    """Whoever collects; `url` is where.
+    """A collector of traces at `url`.
 
     Attributes:
         headers: Of each export, names in lower case.

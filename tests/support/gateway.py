@@ -27,7 +27,9 @@ from gateway.push.ssrf import WebhookPolicy
 from gateway.push.webhooks import Webhooks
 from gateway.reload import ConfigurationOrigin
 from gateway.snapshot import Snapshot
+from gateway.tasks.ledger import make_store
 from gateway.tasks.state_url import StateUrl
+from gateway.tasks.store import Store
 from gateway.telemetry.metrics import Metrics
 from gateway.upstream.http import HttpUpstream
 from tests.e2e.agents.server import Server
@@ -187,7 +189,7 @@ class Client:
         return Answer(status, headers, b"" if bodiless else await self.rest())
 
     async def ended(self) -> bytes:
-        """What comes until the gateway closes."""
+        """Return the bytes that arrive until the gateway closes."""
         async with asyncio.timeout(WAIT):
             try:
                 return await self.reader.read()
@@ -214,7 +216,7 @@ def request(method: str, target: str, body: bytes | None = None, headers: Pairs 
 
 
 class _Lines(RawIOBase):
-    """Where the access log writes, from its own thread."""
+    """The stream of the access log, written to from a thread of its own."""
 
     def __init__(self, arrived: Callable[[bytes], None]) -> None:
         super().__init__()
@@ -372,6 +374,7 @@ async def running(
     path: Path = Path("gateway.yaml"),
     settled: bool = True,
     written: bool = False,
+    store: Store | None = None,
 ) -> AsyncIterator[Running]:
     """Start a gateway from what a file says, its version and addresses aside, and stop it in the end.
 
@@ -379,6 +382,7 @@ async def running(
         text: YAML from `agents:` on; a `gateway:` of its own must name the addresses itself.
         settled: Wait until each agent was asked for its card once.
         written: Whether it is written to `path` first, so that it can be read again.
+        store: The store of owners; by default one in memory.
     """
     whole = whole_file(text)
     server = Server() if IS_ASGI else None
@@ -402,6 +406,7 @@ async def running(
         resolver=public_names(),
         origin=ConfigurationOrigin(path, environ or {}) if written else None,
         over_http=server is None,
+        open_store=make_store if store is None else lambda _state: store,
     )
     running = Running(gateway, lines)
     found.append(running)
@@ -447,8 +452,8 @@ async def fronted(
     """A gateway in front of one agent that anybody may call at /echo.
 
     Args:
-        more: What else the file says of the agent, as lines of YAML.
-        settings: What else it says of `gateway:`, as YAML in one line.
+        more: Further settings of the agent, as lines of YAML.
+        settings: Further settings of `gateway:`, as YAML in one line.
     """
 
     @asynccontextmanager
@@ -483,7 +488,7 @@ class Scripted:
 
     @property
     def url(self) -> str:
-        """Where the only agent is."""
+        """Return the URL of the only agent."""
         return f"http://127.0.0.1:{self.port}/agent"
 
     @property

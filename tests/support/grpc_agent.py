@@ -58,7 +58,7 @@ Answer = Callable[[Asked], Awaitable[None]]
 
 @dataclass
 class GrpcAgent:
-    """Whoever serves; `port` is where."""
+    """A gRPC server at `port`."""
 
     answer: Answer
     port: int = 0

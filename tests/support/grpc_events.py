@@ -1,4 +1,4 @@
-"""What agents over gRPC say piece by piece, and clients of JSON that hear it as events."""
+"""Messages that agents stream over gRPC, and the events that clients of JSON get."""
 
 import asyncio
 import json
@@ -92,7 +92,7 @@ async def hearing(gateway: Running, name: str) -> Client:
 
 
 def heard(event: bytes) -> Any:
-    """What an event tells, without JSON-RPC's envelope."""
+    """Return the content of an event, without JSON-RPC's envelope."""
     assert event.endswith(b"\n\n")
     tree = json.loads(event.strip().rpartition(b"data: ")[2])
     return tree.get("result", tree)

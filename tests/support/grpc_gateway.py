@@ -1,6 +1,6 @@
 """A gateway that takes calls over HTTP and gRPC, in front of one scripted agent, and a client of gRPC in raw bytes.
 
-    async with standing(says(TASK)) as site:
+    async with grpc_fronted(says(TASK)) as site:
         told = await site.client.ask(Operation.GET_TASK)
 
 The agent is called `echo`: over HTTP that is its path, over gRPC its tenant.
@@ -32,13 +32,13 @@ ADDRESSES = ("127.0.0.1", "localhost", "ipv4:")
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How a call ended, as the client heard it.
+    """The end of a call, as the client received it.
 
     Attributes:
         messages: As they came.
         code: The name of the status.
         headers: The metadata in front.
-        trailers: That behind, but for the status.
+        trailers: The metadata behind, but for the status.
     """
 
     messages: tuple[bytes, ...]
@@ -184,10 +184,10 @@ async def fronting(
     """A gateway in front of an agent at `url`, and a client of gRPC.
 
     Args:
-        more: What else the file says of the agent, as lines of YAML.
-        backend: What it says of the backend beside its URL, as YAML in one line.
-        settings: What else it says of `gateway:`, likewise.
-        before: What stands in front of `agents:`.
+        more: Further settings of the agent, as lines of YAML.
+        backend: Settings of the backend beside its URL, as YAML in one line.
+        settings: Further settings of `gateway:`, likewise.
+        before: Text in front of `agents:`.
         settled: As `running`.
     """
     listens = f"gateway: {{ {LISTENS}{', ' if settings else ''}{settings} }}"
@@ -198,11 +198,13 @@ async def fronting(
 
 
 @asynccontextmanager
-async def standing(answer: Answer, more: str = "", *, card: bytes | None = None, **given: Any) -> AsyncIterator[Site]:
+async def grpc_fronted(
+    answer: Answer, more: str = "", *, card: bytes | None = None, **given: Any
+) -> AsyncIterator[Site]:
     """A gateway in front of an agent over gRPC; `given` is as `fronting` takes it.
 
     Args:
-        card: What the gateway gets that asks the agent for its card by itself; None where there is none. Nobody else is
+        card: The card for the gateway's own requests; None if there is none. Nobody else is
             told, and `agent.asked` does not know of it.
     """
 

@@ -23,7 +23,7 @@ class Site:
     """A gateway in front of an agent that two tenants share.
 
     Attributes:
-        says: What the agent answers to each operation.
+        says: The agent's answer to each operation.
     """
 
     def __init__(self, gateway: Running, client: GrpcClient, says: dict[Operation, Any]) -> None:
@@ -67,7 +67,7 @@ async def shared(otherwise: Answer = _says_nothing) -> AsyncIterator[Site]:
     """`acme` and `globex` call the agent.
 
     Args:
-        otherwise: What it does where the site says nothing.
+        otherwise: Its script if the site names none.
     """
     says: dict[Operation, Any] = {}
 

@@ -62,7 +62,7 @@ def head_of(path: str = SEND, authority: bytes | None = b"gateway.example") -> l
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How a call ended, as the client heard it.
+    """The end of a call, as the client received it.
 
     Attributes:
         http: The status of HTTP.
@@ -120,7 +120,7 @@ class Site:
 
     @property
     def asked(self) -> list[tuple[str, Asked]]:
-        """What agents were asked over gRPC, each behind the agent's name."""
+        """Return the calls that agents received over gRPC, each behind the agent's name."""
         found = [(name, each) for name, agent in self.over_grpc.items() for each in agent.asked]
         # A call that a client made has an id; the gateway asks for a card again by itself.
         return [(name, each) for name, each in found if each.told("x-request-id")]
@@ -132,7 +132,7 @@ class Site:
 
     @property
     def requests(self) -> list[tuple[str, Received]]:
-        """What agents were asked over HTTP."""
+        """Return the requests that agents received over HTTP."""
         return [(name, each) for name, agent in self.over_http.items() for each in agent.requests]
 
     @property
@@ -201,7 +201,7 @@ SETTINGS = f"""\
 tenants: {{ acme: [one], globex: [two], both: [one, two], nobody: [] }}
 defaults: {{ isolation: none }}
 """
-"""Who may call whom."""
+"""Agents that each tenant may call."""
 OPEN = "defaults: { isolation: none }"
 """Anybody may call both."""
 RESULT = b'{"jsonrpc":"2.0","id":%b,"result":{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"ho"}]}}}'
@@ -233,11 +233,11 @@ async def tenants(
 
     Args:
         answer: Of both; an empty message where it is left out.
-        settings: What the file says beside the agents and `gateway:`.
+        settings: The file beside the agents and `gateway:`.
         script: Of both, where they speak HTTP and no gRPC: 1.0 over JSON-RPC.
-        speaks: What the file says of each backend beside its URL, as YAML in one line.
-        more: What else it says of each agent, likewise.
-        listens: What else it says of `gateway:`, likewise.
+        speaks: Settings of each backend beside its URL, as YAML in one line.
+        more: Further settings of each agent, likewise.
+        listens: Further settings of `gateway:`, likewise.
     """
     async with AsyncExitStack() as stack:
         over_grpc: dict[str, GrpcAgent] = {}
@@ -259,7 +259,7 @@ async def tenants(
         text = f"gateway: {{ {LISTENS}{', ' if listens else ''}{listens} }}\n{settings}\nagents:\n{entries}"
         gateway = await stack.enter_async_context(running(text))
         for each in over_grpc.values():
-            # Who asks for its card is the gateway.
+            # The gateway itself asks for the card.
             each.asked.clear()
         site = Site(gateway, over_grpc, over_http)
         try:

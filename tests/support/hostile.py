@@ -1,4 +1,4 @@
-"""What a hostile or broken agent may do with a call, by name: the rows of safety B4 and R2 to R8 that bytes can play.
+"""Scripts of hostile or broken agents, by name: the rows of safety B4 and R2 to R8 that bytes can play.
 
     for name, behaviour in BEHAVIOURS.items(): ...
 

@@ -106,10 +106,10 @@ class _Connection(asyncio.Protocol):
         try:
             events = self.h2.receive_data(data)
         except ProtocolError:
-            # Whoever says goodbye, or talks nonsense, is not to be surprised.
+            # Errors of the client are expected after a GOAWAY or malformed frames of ours.
             return
         if any(isinstance(event, StreamReset) for event in events):
-            # Whatever came before it, nothing more can be said.
+            # Nothing more can be sent after it.
             self.server.reset.set()
             self.turn = None
         for event in events:
@@ -126,10 +126,10 @@ class _Connection(asyncio.Protocol):
 
 
 class Http2Server:
-    """Whoever serves.
+    """An HTTP/2 server that a test controls.
 
     Attributes:
-        connections: How many there have been.
+        connections: The number of connections so far.
         reset: Set when the other side has cancelled a stream.
         open: Connections that there are.
         emptied: Set while there is none.
@@ -160,7 +160,7 @@ async def http2_server(script: Script) -> AsyncIterator[Http2Server]:
         yield double
     finally:
         server.close()
-        # Whoever came has left: gRPC has no word for this loop any more, and would say it to that of the next test.
+        # The client has left: gRPC would report the end of the connection to the loop of the next test.
         for connection in double.open:
             if connection.gone:
                 connection.transport.abort()

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Kept:
-    """What is open, by the configuration that it was opened for."""
+    """Open objects, by the configuration that they were opened for."""
 
     def __init__(self) -> None:
         self.stack = AsyncExitStack()
@@ -22,7 +22,7 @@ class Kept:
 
 
 _MODULE: list[Kept] = []
-"""That of the module whose tests run, if they share."""
+"""The gateways of the module whose tests run, if they share."""
 
 
 @asynccontextmanager
@@ -39,7 +39,7 @@ async def keeping() -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def shared(key: Hashable, opened: Callable[[], AbstractAsyncContextManager[T]]) -> AsyncIterator[tuple[T, bool]]:
-    """What another test has opened for the same key, else a new one.
+    """Give the object that another test has opened for the same key, else a new one.
 
     Gives it, and whether it was used before. Where the tests of the module share nothing it is closed in the end.
     """

@@ -59,13 +59,13 @@ def envelope(result: dict[str, Any], identity: object) -> bytes:
 
 
 def _wanted(body: bytes) -> tuple[int, bool]:
-    """How long an answer is asked for, and whether exactly so long in bytes as it is written."""
+    """Return the wanted length of an answer, and whether it is exact in bytes as written."""
     found = body.split(b"long:")[1]
     return int(found[: found.index(b".")]), b"exactly" in body
 
 
 def fitted(make: Callable[[str], bytes], size: int, *, exactly: bool) -> bytes:
-    """What `make` makes of a text of so many bytes, or of one with which all of it is as long."""
+    """Return the output of `make` for a text of so many bytes, or for one that makes the whole so long."""
     made = make("x" * size)
     return make("x" * (2 * size - len(made))) if exactly else made
 
@@ -246,8 +246,8 @@ async def lengthy(folder: Path, *agents: str, settings: str = "", more: str = ""
 
     Args:
         agents: Those of `AGENTS` that are started; all where none is named.
-        settings: What else the file says of `gateway:`, as YAML in one line.
-        more: What else it says of each agent, likewise.
+        settings: Further settings of `gateway:`, as YAML in one line.
+        more: Further settings of each agent, likewise.
     """
     async with AsyncExitStack() as stack:
         entries = ""

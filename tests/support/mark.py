@@ -1,4 +1,4 @@
-"""How the gateway's own words in ids look, which no client may see."""
+"""The form of the gateway's own marks in ids, which no client may see."""
 
 import json
 import re

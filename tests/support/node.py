@@ -40,7 +40,7 @@ class Node:
         self._process.communicate(timeout=10)
 
     def parse(self, text: bytes) -> Any:
-        """What JSON.parse makes of a text.
+        """Return the result of JSON.parse for a text.
 
         Raises:
             ValueError: it is no JSON to Node.

@@ -1,4 +1,4 @@
-"""What a Redis might say and a real one cannot be made to: a server that answers each command as it is told to."""
+"""Answers of a Redis that a real one cannot be made to give: a server that answers each command as it is told to."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ def bulk(text: bytes) -> bytes:
 
 
 def friendly(words: Words) -> bytes:
-    """What a Redis says that has nothing against anything."""
+    """Return the answer of a healthy Redis."""
     if words[0] == b"EVALSHA":
         return bulk(words[-1])
     if words[0] == b"PING":
@@ -52,7 +52,7 @@ class RedisPeer:
 
     Attributes:
         asked: The commands that have come.
-        connections: How many have been made.
+        connections: The number of connections so far.
     """
 
     def __init__(self, answer: Answer = friendly) -> None:

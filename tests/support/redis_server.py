@@ -74,7 +74,7 @@ class RedisServer:
         self._signal(signal.SIGCONT)
 
     def ask(self, *words: str) -> str:
-        """What it answers to one command, asked over a connection of its own.
+        """Return the answer to one command, sent over a connection of its own.
 
         Raises:
             RuntimeError: with the error that it answered.

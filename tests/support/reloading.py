@@ -34,7 +34,7 @@ class Site:
 
 
 IDLE = "agents: { idle: 'http://127.0.0.1:1' }"
-"""What a file needs that is about something else: one without agents is wrong."""
+"""An agent for files about something else: a file without agents is wrong."""
 
 
 @asynccontextmanager

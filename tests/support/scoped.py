@@ -81,8 +81,8 @@ async def scoped(dialect: Dialect, more: str = "", before: str = "") -> AsyncIte
     """A gateway whose agents are found at the root by tenant: acme's `one` and globex's `two`, at one backend.
 
     Args:
-        more: What else the file says of each agent, as YAML in braces.
-        before: What it says before `agents:`.
+        more: Further settings of each agent, as YAML in braces.
+        before: Text in front of `agents:`.
     """
     async with shared(("scoped", dialect, more, before), lambda: _scoped(dialect, more, before)) as (found, used):
         if used:

@@ -35,7 +35,7 @@ class SharedAgent:
         tasks: In the order in which it lists them.
         most: Tasks that it puts on a page whatever it is asked for; None for as many as it is asked for.
         at_most: Tasks of a page that it never exceeds.
-        empty: How many empty pages it has before the task with each number.
+        empty: The number of empty pages before the task with each number.
         asked: Token and size of each page that it was asked for.
         given: The tokens that it gave.
     """
@@ -91,7 +91,7 @@ def crowd(*owners: str, state: str = WORKING) -> list[Stored]:
 
 
 async def acmes(tasks: Sequence[Tree]) -> list[Tree]:
-    """Those of acme."""
+    """Return acme's tasks."""
     return [task for task in tasks if task["id"].startswith("acme")]
 
 

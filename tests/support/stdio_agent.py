@@ -43,11 +43,11 @@ AT_START = {
     "wraps": "behaves in a child that has the pipes, and waits for it, as uvx and npx do",
     "wraps-away": "as `wraps`, the child in a session of its own",
 }
-"""What happens before any call, or after the last."""
+"""Actions before any call, or after the last."""
 
 
 def requests(source: BinaryIO) -> Iterator[tuple[dict[str, str], Tree]]:
-    """What comes in, in either framing."""
+    """Yield the messages that come in, in either framing."""
     while line := source.readline():
         headers: dict[str, str] = {}
         while not line.startswith(b"{") and line.strip():
@@ -63,7 +63,7 @@ def serve(agent: Agent, mode: Mode) -> None:
     """Answer to the end of stdin."""
     for headers, tree in requests(sys.stdin.buffer):
         if "method" not in tree:
-            # What the host says to a request of ours.
+            # The host's answer to a request of ours.
             if agent.held:
                 agent.raw(agent.says(agent.held.pop(), "told", tree))
             continue
@@ -95,7 +95,7 @@ def waits(agent: Agent) -> None:
 
 
 def start(agent: Agent, mode: str) -> None:
-    """What a mode does at the start."""
+    """Take the actions of a mode at the start."""
     if mode == "exits-at-start":
         sys.stderr.write("cannot start: no model\n")
         sys.exit(3)

@@ -1,4 +1,4 @@
-"""Whoever starts an agent on stdio and talks to it by its pipes: an editor, or a gateway.
+"""A host that starts an agent on stdio and talks to it by its pipes: an editor, or a gateway.
 
     async with hosting(sys.executable, "agent.py") as host:
         answer = await host.ask("GetTask", {"id": "t"})
@@ -86,7 +86,7 @@ class Host:
         return queue
 
     def expect(self, number: object) -> Any:
-        """Where the answers to an id will be."""
+        """Return the queue of the answers to an id."""
         self._open[number] = asyncio.Queue()
         return self._open[number]
 
@@ -102,7 +102,7 @@ class Host:
         return answer
 
     async def ask(self, method: str, params: Tree | None = None, **headers: str) -> Any:
-        """What a call gives: its result, or `{"error": …}`."""
+        """Return the result of a call, or `{"error": …}`."""
         answer = await self.answer(await self.send(method, params, **headers))
         return answer["result"] if "result" in answer else {"error": answer["error"]}
 
@@ -193,7 +193,7 @@ class ProcessHost(Host):
     """The host of an agent that is a process.
 
     Attributes:
-        complaints: What it said to stderr, once it is gone.
+        complaints: Its stderr, once it is gone.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, framing: str) -> None:

@@ -367,4 +367,4 @@ MODES: dict[str, Mode] = {
     "forks": forks,
     "forks-stubborn": forks_stubborn,
 }
-"""What happens to calls that are not answered as they should be."""
+"""Faults of calls that are not answered as they should be."""

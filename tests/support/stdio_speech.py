@@ -1,4 +1,4 @@
-"""What an agent on stdio says when it behaves: frames, and good answers in both generations.
+"""Frames of an agent on stdio that behaves, and good answers in both generations.
 
 For `stdio_agent.py`, a script that needs nothing but Python, and has this beside it.
 """
@@ -180,7 +180,7 @@ def spelled(call: Call, state: str) -> str:
 
 
 def environment() -> Tree:
-    """What a process can see of how it was started."""
+    """Return the parts of its start that a process can see."""
     # The folder itself is open while it is read.
     descriptors = {each.name: os.path.realpath(each) for each in Path("/proc/self/fd").iterdir() if each.exists()}
     limits = {name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}")) for name in ("AS", "CPU", "NOFILE", "CORE")}

@@ -1,4 +1,4 @@
-"""What takes the pieces of a stream, as a client that reads does, and keeps them."""
+"""A client that takes the pieces of a stream as they come, and keeps them."""
 
 import asyncio
 from dataclasses import dataclass, field

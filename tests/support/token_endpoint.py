@@ -41,7 +41,7 @@ def refused(code: str = "invalid_client", *fields: bytes, status: bytes = b"401 
 
 @dataclass
 class TokenEndpoint:
-    """What is answered now.
+    """A token endpoint whose answer a test may change.
 
     Attributes:
         answer: Returns the raw answer to a request.

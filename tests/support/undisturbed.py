@@ -21,8 +21,8 @@ RUNS = 5
 _BEAT = 0.005
 
 
-class Pulse:
-    """The pulse of the running loop, felt from now on until it is let go of."""
+class LoopLag:
+    """The lag of the running loop, measured from now on until it is let go of."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -59,16 +59,16 @@ def undisturbed(bears: float) -> Callable[[Test[Given]], Test[Given]]:
         @wraps(test)
         async def run(*given: Given.args, **named: Given.kwargs) -> None:
             for _ in range(RUNS - 1):
-                pulse = Pulse()
+                lag = LoopLag()
                 try:
                     await test(*given, **named)
                 except (Exception, pytest.fail.Exception):
-                    if pulse.longest < bears:
+                    if lag.longest < bears:
                         raise
                 else:
                     return
                 finally:
-                    pulse.let_go()
+                    lag.let_go()
             await test(*given, **named)
 
         return run

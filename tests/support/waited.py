@@ -10,11 +10,11 @@ from gateway.tasks.store import METHODS, Store
 
 
 class Waited:
-    """What it is asked it answers some turns of the loop later.
+    """A store that answers each question some turns of the loop later.
 
     Attributes:
         down: Whether it does not answer at all.
-        waits: What is awaited before it answers.
+        waits: Awaited before it answers.
     """
 
     local = False

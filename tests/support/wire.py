@@ -11,7 +11,7 @@ class RecordedWire:
     """A `Wire` without a connection.
 
     Attributes:
-        sent: What was written by pieces.
+        sent: Pieces that were written.
     """
 
     def __init__(self, *, opened: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""How slow this machine is right now, so that a limit in seconds promises the same on every machine.
+"""The speed of this machine right now, so that a limit in seconds means the same on every machine.
 
 The measure is the CPU time of a fixed piece of work like the gateway's own: plain Python, a pattern sought in bytes,
 JSON read. While another process has the processor no CPU time passes; that a processor is slower, or shared, shows.
@@ -21,7 +21,7 @@ _STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|[][{}]')
 
 
 def slowness() -> float:
-    """How many times as long as there anything takes here and now; never less than 1."""
+    """Return how many times slower than the reference this machine is now; never less than 1."""
     return max(1.0, _least(_work) / REFERENCE)
 
 
@@ -36,7 +36,7 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 
 
 def growth(small: Callable[[], object], large: Callable[[], object]) -> float:
-    """How many times the CPU time of `small` `large` takes; done in turn, since the machine changes its pace."""
+    """Return how many times the CPU time of `small` `large` takes; done in turn, since the machine changes its pace."""
     counts = [(_count(small), _count(large)) for _ in range(ATTEMPTS)]
     return min(second for _, second in counts) / min(first for first, _ in counts)
 

@@ -1,4 +1,4 @@
-"""What tests put into a store of the ledger, and how they look what it holds."""
+"""Records that tests put into a store of the ledger, and helpers to look them up."""
 
 import time
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ async def fill(store: Store, tasks: Sequence[str], owner: Owner = ACME, state: s
 
 
 async def which(store: Store, tasks: Sequence[str]) -> list[str]:
-    """Those of the tasks that are known."""
+    """Return the tasks that are known."""
     return [task for task, found in zip(tasks, await store.tasks("crm", tasks), strict=True) if found]
 
 

@@ -1,4 +1,4 @@
-"""What every store of the ledger shows, whatever it is kept in: run over each by a subclass with a fixture `store`.
+"""The contract of every store of the ledger: run over each by a subclass with a fixture `store`.
 
     class TestMemory(Contract):
         @pytest.fixture
@@ -38,18 +38,18 @@ class Contract:
 
     # ---- Tasks and contexts --------------------------------------------------------------------------------------
 
-    async def test_nobody_owns_what_was_never_met(self, store: Store) -> None:
+    async def test_unknown_ids_have_no_owner(self, store: Store) -> None:
         assert await store.tasks("crm", ["t1", "t2"]) == [None, None]
         assert await store.tasks("crm", []) == []
         assert await store.context("crm", "c1") is None
 
-    async def test_whoever_is_met_with_a_task_and_a_context_first_owns_them(self, store: Store) -> None:
+    async def test_the_first_observed_caller_owns_a_task_and_its_context(self, store: Store) -> None:
         met = await store.record("crm", sighting(ANN, "t1", "c1", "working", replica="r1", dialect="jsonrpc/1.0"))
         assert met == RecordedOwners(ANN, ANN)
         assert await known(store, "t1") == Task(ANN, "c1", "working", "r1", "jsonrpc/1.0", NOW, NOW)
         assert await store.context("crm", "c1") == ANN
 
-    async def test_nobody_else_ever_owns_them(self, store: Store) -> None:
+    async def test_a_task_and_its_context_never_change_their_owner(self, store: Store) -> None:
         await store.record("crm", sighting(ACME, "t1", "c1", "working"))
         before = await known(store, "t1")
         foreign = sighting(GLOBEX, "t1", "c1", "completed", at=NOW + HOUR, replica="r2", dialect="grpc/1.0")
@@ -57,7 +57,7 @@ class Contract:
         assert await known(store, "t1") == before
         assert await store.context("crm", "c1") == ACME
 
-    async def test_what_a_sighting_does_not_name_is_not_told_of(self, store: Store) -> None:
+    async def test_ids_that_are_not_named_get_no_owner(self, store: Store) -> None:
         assert await store.record("crm", sighting()) == RecordedOwners()
         assert await store.record("crm", sighting(task="t1")) == RecordedOwners(task=ACME)
         assert await store.record("crm", sighting(context="c1")) == RecordedOwners(context=ACME)
@@ -98,13 +98,13 @@ class Contract:
             await store.record("crm", sighting(task="t1", context=context))
         assert await known(store, "t1") == Task(ACME, "c1", "working", made=NOW, seen=NOW)
 
-    async def test_what_is_met_again_an_hour_later_was_seen_then(self, store: Store) -> None:
+    async def test_a_record_observed_an_hour_later_has_the_later_time(self, store: Store) -> None:
         for at in (NOW, NOW + HOUR):
             await store.record("crm", sighting(ACME, "t1", "c1", "working", at=at))
         await store.record("crm", sighting(GLOBEX, "t1", "c1", "working", at=NOW + DAY))
         assert [row.seen for row in await all_rows(store)] == [NOW + HOUR, NOW + HOUR]
 
-    async def test_several_are_answered_in_the_order_they_were_asked_for(self, store: Store) -> None:
+    async def test_tasks_are_returned_in_the_requested_order(self, store: Store) -> None:
         tasks = [f"t{number}" for number in range(100)]
         for number, task in enumerate(tasks):
             await store.record("crm", sighting(Owner(f"tenant-{number % 3}"), task))
@@ -125,7 +125,7 @@ class Contract:
             assert await store.count(scope, owner, id_) == (scope == id_)
         assert {row.id for row in await all_rows(store, 3)} == set(STRANGE)
 
-    async def test_an_id_that_is_too_long_is_nobodys(self, store: Store) -> None:
+    async def test_an_id_that_is_too_long_has_no_owner(self, store: Store) -> None:
         longest, too_long = "ä" * LONGEST_ID, "a" * (LONGEST_ID + 1)
         assert await store.record("crm", sighting(ACME, longest, longest)) == RecordedOwners(ACME, ACME)
         assert await store.record("crm", sighting(ACME, too_long, "c1")) == RecordedOwners(context=ACME)
@@ -164,7 +164,9 @@ class Contract:
             assert await all_rows(store) == before
         assert await store.record("crm", sighting(ANN, "t1", "c1")) == RecordedOwners(ANN, ANN)
 
-    async def test_a_task_in_a_marked_context_is_written_down_whoever_was_met_with_that(self, store: Store) -> None:
+    async def test_a_task_in_a_prefixed_context_is_recorded_although_another_owns_the_context(
+        self, store: Store
+    ) -> None:
         await store.record("crm", sighting(GLOBEX, "t1", "c1"))
         assert await store.record("crm", sighting(ANN, "t2", "c1", "working", prefixed=True)) == RecordedOwners(
             ANN, GLOBEX
@@ -173,7 +175,7 @@ class Contract:
         assert await store.context("crm", "c1") == GLOBEX
         assert await store.record("crm", sighting(ANN, "t1", "c1", prefixed=True)) == RecordedOwners(GLOBEX, GLOBEX)
 
-    async def test_of_many_who_meet_a_task_at_a_time_one_owns_it(self, store: Store) -> None:
+    async def test_one_of_many_concurrent_callers_owns_a_task(self, store: Store) -> None:
         owners = [Owner(f"tenant-{number}") for number in range(20)]
         met = await asyncio.gather(*(store.record("crm", sighting(owner, "t1", "c1")) for owner in owners))
         assert len(set(met)) == 1
@@ -193,7 +195,7 @@ class Contract:
         assert await store.open_tasks("acme") == len(OPEN) - 1
         assert await store.open_tasks("globex") == 0
 
-    async def test_a_task_that_is_over_stays_so_whatever_comes_late(self, store: Store) -> None:
+    async def test_a_task_that_is_over_stays_so(self, store: Store) -> None:
         for state in ("working", "completed", "working", "", "submitted"):
             await store.record("crm", sighting(ANN, "t1", "c1", state))
         assert await store.open_tasks("acme") == 0
@@ -282,7 +284,7 @@ class Contract:
         assert await store.due("out", NOW + 29.5, 10, 30.0) == []
         assert {key for key, _ in await store.due("out", NOW + 30.0, 10, 30.0)} == {"first", "second"}
 
-    async def test_of_several_who_take_what_is_due_one_has_each(self, store: Store) -> None:
+    async def test_each_due_note_goes_to_one_of_several_takers(self, store: Store) -> None:
         keys = [f"k{number:02}" for number in range(50)]
         for number, key in enumerate(keys):
             await store.keep(Note("out", key, b"", due=NOW - 50.0 + number))
@@ -291,7 +293,7 @@ class Contract:
         rest = await asyncio.gather(*(store.due("out", NOW, 7, 30.0) for _ in range(6)))
         assert sorted(key for taken in rest for key, _ in taken) == keys[20:]
 
-    async def test_who_took_a_note_puts_it_off_or_drops_it(self, store: Store) -> None:
+    async def test_a_taken_note_can_be_postponed_or_dropped(self, store: Store) -> None:
         for key in ("k1", "k2"):
             await store.keep(Note("out", key, b"", due=NOW - 1.0))
         assert len(await store.due("out", NOW, 10, 30.0)) == 2
@@ -302,7 +304,7 @@ class Contract:
 
     # ---- Upkeep --------------------------------------------------------------------------------------------------
 
-    async def test_what_was_not_seen_for_long_is_forgotten(self, store: Store) -> None:
+    async def test_tasks_unseen_for_long_are_forgotten(self, store: Store) -> None:
         bounds = Bounds(ended=10 * HOUR, open=20 * HOUR)
         await store.record("crm", sighting(ACME, "t1", "c1", "completed"))
         await store.record("crm", sighting(ACME, "t2", "c2", "working"))
@@ -316,7 +318,7 @@ class Contract:
         assert await store.open_tasks("acme") == 0
         assert await store.count("crm", ACME) == 0
 
-    async def test_what_was_forgotten_may_be_anybodys(self, store: Store) -> None:
+    async def test_a_forgotten_task_may_get_another_owner(self, store: Store) -> None:
         await store.record("crm", sighting(ACME, "t1", "c1", "completed"))
         assert await store.expire(NOW + HOUR, Bounds(ended=1, open=1), 500) == 2
         assert await store.record("crm", sighting(GLOBEX, "t1", "c1")) == RecordedOwners(GLOBEX, GLOBEX)
@@ -372,7 +374,7 @@ class Contract:
         told = {tenant: (it.tasks, it.open, it.contexts, it.notes) for tenant, it in figures.items()}
         assert told == {"acme": (3, 2, 0, 0), "globex": (0, 0, 1, 0), "initech": (0, 0, 0, 1)}
 
-    async def test_a_tenant_that_is_erased_leaves_nothing_and_nobody_else_does(self, store: Store) -> None:
+    async def test_erasing_a_tenant_removes_all_of_its_records_and_no_others(self, store: Store) -> None:
         for owner in (ANN, BOB, GLOBEX):
             name = owner.principal or owner.tenant
             await store.record("crm", sighting(owner, name, name, "working"))
@@ -410,7 +412,7 @@ class Contract:
         assert await store.count("a", ANN) == 5
         assert await store.count("a", ANN, "c1") == 1
 
-    async def test_rows_take_nothing_from_whoever_owns_it_already(self, store: Store) -> None:
+    async def test_imported_rows_keep_existing_owners(self, store: Store) -> None:
         await store.record("crm", sighting(ACME, "t1", "c1", "working"))
         rows = [
             Row("crm", "t1", task=Task(GLOBEX, state="completed", made=1, seen=1), seen=1),
@@ -422,7 +424,7 @@ class Contract:
         assert [await owner_of(store, task) for task in ("t1", "t2")] == [ACME, GLOBEX]
         assert await store.context("crm", "c1") == ACME
 
-    async def test_what_was_carried_over_is_forgotten_in_the_order_it_was_seen(self, store: Store) -> None:
+    async def test_imported_rows_are_forgotten_in_the_order_they_were_seen(self, store: Store) -> None:
         seen = {"t1": NOW - 1, "t2": NOW - 3, "t3": NOW - 2}
         rows = [Row("crm", id_, task=Task(ACME, made=at, seen=at), seen=at) for id_, at in seen.items()]
         await store.put_rows(rows)

@@ -46,8 +46,8 @@ async def test_a_clients_own_word_has_a_mark_before_it() -> None:
     assert (await of(affinity, context="chat", mark="gw-globex-"))[0] == ""
 
 
-async def test_what_was_met_first_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.tasks.affinity._MOST", 10)
+async def test_the_oldest_entries_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.tasks.affinity.MOST", 10)
     affinity = TaskAffinity(Ledger(SqliteStore(None)), "echo", keeps=False)
     for number in range(15):
         await met(affinity, f"t{number}", "", "a")

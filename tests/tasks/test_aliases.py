@@ -1,4 +1,4 @@
-"""What agents call the tasks that clients of 0.1 named themselves."""
+"""The agent's ids of tasks that clients of 0.1 named themselves."""
 
 from gateway.a2a.naming import Alias
 from gateway.tasks.aliases import Aliases, AliasKey
@@ -23,13 +23,13 @@ def put(aliases: Aliases, where: AliasKey, alias: Alias) -> None:
         key("yours"),
     ],
 )
-def test_whoever_else_it_is_knows_nothing_of_it(other: AliasKey) -> None:
+def test_an_alias_is_unknown_to_other_callers(other: AliasKey) -> None:
     aliases = Aliases()
     put(aliases, key("mine"), Alias("task-1"))
     assert aliases.find(other) is None
 
 
-def test_what_was_not_asked_for_longest_is_forgotten_first() -> None:
+def test_the_least_recently_used_alias_is_forgotten_first() -> None:
     aliases = Aliases(most=2)
     put(aliases, key("a"), Alias("1"))
     put(aliases, key("b"), Alias("2"))

@@ -9,14 +9,14 @@ from gateway.tasks.store import LONGEST_ID, Observed, Owner
 pytestmark = pytest.mark.anyio
 
 
-def test_a_context_too_long_for_the_ledger_stands_there_as_what_it_hashes_to() -> None:
+def test_a_context_too_long_for_the_ledger_is_stored_as_its_hash() -> None:
     short, long = "c" * LONGEST_ID, "c" * (LONGEST_ID + 1)
     assert context_key(short) == short
     assert len(context_key(long)) <= LONGEST_ID
     assert context_key(long) != context_key(long + "c")
 
 
-async def test_a_context_with_the_owners_mark_is_the_owners_whoever_was_met_with_it() -> None:
+async def test_a_context_with_an_owners_prefix_belongs_to_that_owner() -> None:
     ledger = Ledger(SqliteStore(None))
     ann, eve = Owner("acme", "ann"), Owner("globex", "eve")
     isolation = Isolation(ledger, "crm")

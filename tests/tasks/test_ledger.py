@@ -57,7 +57,7 @@ async def test_a_store_that_lost_the_secret_gets_it_back() -> None:
     assert (await other.cipher()).decrypt(token, ("acme",)) == "page 2"
 
 
-async def test_where_another_secret_stands_by_now_it_is_everybodys(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_replaced_secret_is_adopted_by_all_processes(caplog: pytest.LogCaptureFixture) -> None:
     store = SqliteStore(None)
     running, other = Ledger(store), Ledger(store)
     await running.cipher()
@@ -73,9 +73,9 @@ async def test_where_another_secret_stands_by_now_it_is_everybodys(caplog: pytes
     assert other.known_cipher is cipher
 
 
-async def test_what_is_past_its_time_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.tasks.ledger._RENEW_EVERY", 0.0)
-    monkeypatch.setattr("gateway.tasks.ledger._EXPIRE_AT_ONCE", 2)
+async def test_expired_tasks_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.tasks.ledger.RENEW_EVERY", 0.0)
+    monkeypatch.setattr("gateway.tasks.ledger.EXPIRE_AT_ONCE", 2)
     now = [1000.0]
     store = SqliteStore(None)
     ledger = Ledger(store, Bounds(ended=10, open=10), wall=lambda: now[0])
@@ -91,8 +91,8 @@ async def test_what_is_past_its_time_is_forgotten(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("kind", [NAMES, AFFINITY])
 async def test_a_tenant_has_no_more_names_than_tasks(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    monkeypatch.setattr("gateway.tasks.ledger._RENEW_EVERY", 0.0)
-    monkeypatch.setattr("gateway.tasks.ledger._BOUND_ROUNDS", 2)
+    monkeypatch.setattr("gateway.tasks.ledger.RENEW_EVERY", 0.0)
+    monkeypatch.setattr("gateway.tasks.ledger.BOUND_ROUNDS", 2)
     store = SqliteStore(None)
     ledger = Ledger(store, Bounds(tasks=3, contexts=3))
     for number in range(7):

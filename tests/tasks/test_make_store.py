@@ -21,5 +21,5 @@ def test_a_url_that_nobody_checked_is_told_without_being_repeated() -> None:
         "redis://h/", "redis://h/0012", "redis://a_b.c-d",
     ],
 )  # fmt: skip
-def test_what_the_configuration_takes_for_a_redis_the_store_takes_too(text: str) -> None:
+def test_redis_urls_of_the_configuration_open_a_redis_store(text: str) -> None:
     assert make_store(read_state(text)).shared

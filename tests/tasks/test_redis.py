@@ -49,7 +49,7 @@ class TestRedis(Contract):
     """Run over the fixture `store`."""
 
 
-async def test_of_two_gateways_that_meet_a_task_at_a_time_one_has_it_and_both_are_told(
+async def test_one_of_two_concurrent_records_owns_a_task_and_both_learn_the_owner(
     server: RedisServer, store: RedisStore
 ) -> None:
     async with opened(server.url) as other:
@@ -65,7 +65,7 @@ async def test_of_two_gateways_that_meet_a_task_at_a_time_one_has_it_and_both_ar
             assert first == RecordedOwners(found.owner, found.owner)
 
 
-async def test_of_two_gateways_that_take_what_is_due_one_has_each(server: RedisServer, store: RedisStore) -> None:
+async def test_each_due_note_goes_to_one_of_two_gateways(server: RedisServer, store: RedisStore) -> None:
     for number in range(100):
         await store.keep(Note("out", f"k{number:03}", b"", due=NOW - 100.0 + number))
     async with opened(server.url) as other:
@@ -114,7 +114,7 @@ async def test_all_keys_carry_the_prefix_as_their_hash_tag(server: RedisServer, 
         assert await other.count("crm", GLOBEX) == 2
 
 
-async def test_what_is_forgotten_leaves_nothing_behind(server: RedisServer, store: RedisStore) -> None:
+async def test_expired_records_leave_nothing_behind(server: RedisServer, store: RedisStore) -> None:
     for number in range(20):
         await store.record("crm", sighting(Owner(f"t{number % 3}", "p"), f"t{number}", f"c{number % 6}", "working"))
         await store.keep(Note("out", f"k{number}", b"v", "acme", "g", NOW + 1.0, NOW + DAY))
@@ -134,7 +134,7 @@ async def test_many_tenants_are_forgotten_in_passes(store: RedisStore) -> None:
     assert await store.figures() == []
 
 
-async def test_what_is_met_again_soon_is_not_written_again(server: RedisServer, store: RedisStore) -> None:
+async def test_records_observed_again_soon_are_not_written(server: RedisServer, store: RedisStore) -> None:
     await store.record("crm", sighting(ANN, "t1", "c1", "working"))
     server.ask("CONFIG", "RESETSTAT")
     for at in (NOW, NOW + 59, NOW - HOUR):
@@ -144,9 +144,7 @@ async def test_what_is_met_again_soon_is_not_written_again(server: RedisServer, 
     assert [row.seen for row in await all_rows(store)] == [NOW + 60, NOW + 60]
 
 
-async def test_what_another_program_wrote_under_our_names_is_not_guessed_at(
-    server: RedisServer, store: RedisStore
-) -> None:
+async def test_foreign_values_under_our_keys_are_refused(server: RedisServer, store: RedisStore) -> None:
     server.ask("HSET", "{a2a}:tasks", "crm\0t1", "nonsense")
     server.ask("SET", "{a2a}:contexts", "nonsense")
     for call in (

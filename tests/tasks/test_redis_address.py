@@ -1,4 +1,4 @@
-"""Where a Redis is, as a URL says it."""
+"""The address of a Redis in a URL."""
 
 import ssl
 from pathlib import Path
@@ -76,7 +76,7 @@ def test_a_url_says_where_it_is_and_how_it_is_entered(url: str, address: RedisAd
         "unix://:s3cret@h/run/redis.sock", "unix:run/redis.sock",
     ],
 )  # fmt: skip
-def test_what_is_no_url_of_a_redis_is_refused_without_repeating_it(url: str) -> None:
+def test_a_malformed_redis_url_is_refused_without_being_repeated(url: str) -> None:
     with pytest.raises(ValueError, match="write ") as refused:
         read_redis(url)
     assert "s3cr" not in str(refused.value)

@@ -15,13 +15,14 @@ from gateway.tasks import redis_client
 from gateway.tasks.redis import RedisStore
 from gateway.tasks.redis_client import LOG_EVERY, SCHEMA, RedisClient
 from gateway.tasks.state_url import read_redis
-from gateway.tasks.store import Note, RecordedOwners, StoreBroken
-from tests.support.redis_peer import RedisPeer, be_patient, friendly, until_up
+from gateway.tasks.store import Note, StoreBroken
+from tests.support.redis_peer import RedisPeer, friendly, until_up
 from tests.support.redis_server import needs_redis, redis_server
 from tests.table import for_each
 from tests.tasks.asking import ACME, sighting
+from tests.tasks.redis_stores import opened, used
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
 
 LARGE = b"x" * 1_000_000
 
@@ -34,27 +35,6 @@ class Clock:
         return self.now
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    be_patient(monkeypatch)
-
-
-@pytest.fixture
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attempts follow one another at once."""
-    monkeypatch.setattr(redis_client, "_PAUSES", (0.0, 0.001))
-
-
-@asynccontextmanager
-async def opened(url: str) -> AsyncIterator[RedisStore]:
-    store = RedisStore(url)
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.aclose()
-
-
 @asynccontextmanager
 async def linked(url: str, clock: Clock | None = None) -> AsyncIterator[RedisClient]:
     client = RedisClient(read_redis(url), clock=clock or Clock())
@@ -63,11 +43,6 @@ async def linked(url: str, clock: Clock | None = None) -> AsyncIterator[RedisCli
         yield client
     finally:
         await client.aclose()
-
-
-async def used(url: str) -> None:
-    async with opened(url) as store:
-        assert await store.record("crm", sighting(ACME, "t1")) == RecordedOwners(task=ACME)
 
 
 async def broken(url: str) -> str:
@@ -92,7 +67,7 @@ async def test_a_server_that_asks_for_a_password_is_shown_it() -> None:
 
 
 @needs_redis
-async def test_what_can_never_work_says_what_to_write_instead() -> None:
+async def test_permanent_errors_tell_the_remedy() -> None:
     with redis_server() as server:
         assert "does not know the user or the password" in await broken(f"redis://:s3cret@127.0.0.1:{server.port}")
         assert "no such database" in await broken(f"{server.url}/9999")
@@ -129,7 +104,7 @@ async def test_a_user_needs_no_more_than_the_remedy_says() -> None:
         b"READONLY You can't write against a read only replica.",
     ],
 )
-async def test_what_may_pass_is_no_reason_to_give_up(said: bytes) -> None:
+async def test_transient_errors_do_not_end_the_client(said: bytes) -> None:
     async with RedisPeer(lambda _: b"-" + said + b"\r\n") as peer, linked(peer.url) as client:
         assert not client.up
         with pytest.raises(StateUnavailable) as refused:
@@ -182,7 +157,7 @@ async def test_a_script_that_the_server_has_forgotten_is_told_again() -> None:
             assert client.up
 
 
-async def test_where_nothing_answers_it_opens_all_the_same_and_calls_fail_at_once() -> None:
+async def test_an_unreachable_redis_can_be_opened_and_calls_fail_at_once() -> None:
     async with RedisPeer() as peer:
         url = peer.url
     async with linked(url) as client:
@@ -229,7 +204,7 @@ async def test_a_server_that_is_of_no_use_any_more_is_left(word: str) -> None:
 
 
 @for_each("word", ["OOM", "MISCONF", "NOREPLICAS", "BUSY", "ERR", "WRONGTYPE"])
-async def test_one_that_cannot_do_one_thing_may_do_others(word: str) -> None:
+async def test_a_redis_that_refuses_one_command_serves_others(word: str) -> None:
     async with RedisPeer() as peer, linked(peer.url) as client:
         peer.answer = lambda words: f"-{word} no\r\n".encode() if words[0] == b"ECHO" else friendly(words)
         with pytest.raises(StateUnavailable) as refused:
@@ -240,7 +215,7 @@ async def test_one_that_cannot_do_one_thing_may_do_others(word: str) -> None:
 
 
 @for_each("said", [b"nonsense\r\n", b"$x\r\n", b"-MOVED x\r\n", b"*1\r\n$-7\r\n"])
-async def test_what_is_no_answer_of_a_redis_is_a_failure(said: bytes) -> None:
+async def test_a_malformed_answer_is_a_failure(said: bytes) -> None:
     async with RedisPeer() as peer, linked(peer.url) as client:
         peer.answer = lambda words: said if words[0] == b"ECHO" else friendly(words)
         with pytest.raises(StateUnavailable):
@@ -262,7 +237,7 @@ async def test_a_password_that_was_changed_does_not_end_it(hurried: None) -> Non
         await until_up(client)
 
 
-async def test_it_is_said_every_ten_seconds_that_it_is_down_and_once_that_it_is_back(
+async def test_an_outage_is_logged_every_ten_seconds_and_its_end_once(
     hurried: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock()

@@ -1,50 +1,21 @@
-"""Where a Redis is: a socket, TLS, Sentinels, a cluster; each a real one."""
+"""Connections to a Redis: a socket, TLS, Sentinels, a cluster; each a real one."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import trustme
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.tasks import redis_client
-from gateway.tasks.redis import RedisStore
 from gateway.tasks.store import Note, RecordedOwners, StoreBroken
-from tests.support.redis_peer import be_patient, until_up
+from tests.support.redis_peer import until_up
 from tests.support.redis_server import RedisServer, free_port, needs_redis, redis_server
 from tests.tasks.asking import ACME, sighting
+from tests.tasks.redis_stores import opened, used
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
 
 LARGE = b"x" * 1_000_000
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    be_patient(monkeypatch)
-
-
-@pytest.fixture
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attempts follow one another at once."""
-    monkeypatch.setattr(redis_client, "_PAUSES", (0.0, 0.001))
-
-
-@asynccontextmanager
-async def opened(url: str) -> AsyncIterator[RedisStore]:
-    store = RedisStore(url)
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.aclose()
-
-
-async def used(url: str) -> None:
-    async with opened(url) as store:
-        assert await store.record("crm", sighting(ACME, "t1")) == RecordedOwners(task=ACME)
 
 
 @needs_redis
@@ -65,7 +36,7 @@ async def test_tls_is_spoken_and_the_server_verified(
     leaf.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "server.pem"))
     own = authority.issue_cert("gateway.example")
     own.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "own.pem"))
-    # What the environment trusts is nothing to the gateway.
+    # The gateway ignores the authorities of the environment.
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     files = [f"--tls-{what}-file" for what in ("cert", "key", "ca-cert")]
     names = [str(tmp_path / name) for name in ("server.pem", "server.pem", "ca.pem")]
@@ -130,7 +101,7 @@ async def test_a_cluster_is_asked_where_the_keys_are() -> None:
 
 
 async def told_of(url: str) -> str:
-    """What a store says that is opened; empty where nothing is amiss."""
+    """Return the error of opening a store; empty if there is none."""
     try:
         await used(url)
     except StoreBroken as error:

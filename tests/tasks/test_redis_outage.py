@@ -110,7 +110,7 @@ def tell(what: str, stream: Stream, back: float) -> None:
     sys.stdout.write(f"\n{what}: {told}; back after {back:.2f} s\n")
 
 
-async def test_one_that_is_killed_and_started_again_is_back_within_a_second(server: RedisServer) -> None:
+async def test_a_restarted_redis_is_back_within_a_second(server: RedisServer) -> None:
     async with opened(server) as store, streaming(store) as stream:
         for _ in range(2):
             server.stop()
@@ -122,7 +122,7 @@ async def test_one_that_is_killed_and_started_again_is_back_within_a_second(serv
             assert max(stream.refused) <= LONGEST_CALL
 
 
-async def test_one_that_hangs_is_given_up_and_back_as_soon_as_it_answers(server: RedisServer) -> None:
+async def test_a_hanging_redis_is_given_up_and_back_as_soon_as_it_answers(server: RedisServer) -> None:
     async with opened(server) as store, streaming(store) as stream:
         server.freeze()
         await stream.refused_again(50)
@@ -137,7 +137,7 @@ async def test_one_that_hangs_is_given_up_and_back_as_soon_as_it_answers(server:
         assert sorted(later)[len(later) // 2] < 0.05
 
 
-async def test_one_that_is_full_is_still_read_and_writes_as_soon_as_there_is_room(
+async def test_a_full_redis_is_still_read_and_writes_as_soon_as_there_is_room(
     server: RedisServer, patient: None
 ) -> None:
     async with opened(server) as store:

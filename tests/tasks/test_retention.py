@@ -21,10 +21,10 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await store.aclose()
 
 
-async def test_those_go_that_end_first_and_only_of_who_has_too_many(
+async def test_notes_over_the_bound_go_by_their_end_for_their_tenant_alone(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.tasks.store._PAGE", 3)
+    monkeypatch.setattr("gateway.tasks.store.PAGE", 3)
     for number in range(10):
         # Their names are not in the order of their ends.
         end = NOW + 10_000 + number * 7 % 10

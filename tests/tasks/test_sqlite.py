@@ -16,19 +16,6 @@ from tests.tasks.contract import Contract
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "state.db"
-
-
-@pytest.fixture
-async def store(path: Path) -> AsyncIterator[SqliteStore]:
-    store = SqliteStore(path)
-    await store.open()
-    yield store
-    await store.aclose()
-
-
 class TestSqlite(Contract):
     """Run over the fixture `store`."""
 
@@ -49,7 +36,7 @@ async def test_nothing_is_left_beside_the_file_when_it_is_closed(store: SqliteSt
     await store.aclose()
 
 
-async def test_what_is_met_again_with_nothing_new_is_not_written(store: SqliteStore, path: Path) -> None:
+async def test_records_without_news_are_not_written(store: SqliteStore, path: Path) -> None:
     for again in range(2):
         at = NOW + again * (SEEN_AGAIN - 1)
         for met in (sighting(ACME, "t1", "c1", "working", at=at), sighting(task="t1", at=at), sighting(context="c1")):
@@ -63,7 +50,7 @@ async def test_what_is_met_again_with_nothing_new_is_not_written(store: SqliteSt
     assert known.seen == NOW + SEEN_AGAIN
 
 
-async def test_what_one_process_erases_or_forgets_no_other_remembers(path: Path) -> None:
+async def test_records_erased_by_one_process_are_gone_in_others(path: Path) -> None:
     one, other = SqliteStore(path), SqliteStore(path)
     for each in (one, other):
         await each.open()
@@ -147,7 +134,7 @@ async def test_a_store_that_has_recorded_decides_as_one_that_has_not(tmp_path: P
     await one.aclose()
 
 
-async def test_what_is_erased_or_forgotten_is_recorded_again_in_the_same_second(store: SqliteStore) -> None:
+async def test_erased_records_can_be_recorded_again_in_the_same_second(store: SqliteStore) -> None:
     frame = sighting(ACME, "t1", "c1", "completed")
     for _ in range(2):
         assert await store.record("crm", frame) == RecordedOwners(ACME, ACME)
@@ -162,7 +149,7 @@ async def test_what_is_erased_or_forgotten_is_recorded_again_in_the_same_second(
 async def test_expiry_looks_at_a_part_of_the_contexts_at_a_time_and_goes_on_there(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.tasks.sqlite._REVIEWED", 2)
+    monkeypatch.setattr("gateway.tasks.sqlite.REVIEWED", 2)
     for number in range(5):
         await store.record("crm", sighting(ACME, context=f"c{number}"))
     await store.record("crm", sighting(ACME, context="c3", at=NOW + 3 * DAY))
@@ -171,12 +158,10 @@ async def test_expiry_looks_at_a_part_of_the_contexts_at_a_time_and_goes_on_ther
     assert [await store.context("crm", f"c{number}") for number in range(5)] == [None, None, None, ACME, None]
 
 
-async def test_what_takes_long_to_count_is_counted_in_a_thread(
-    path: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_long_counts_run_in_a_thread(path: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(30):
         await store.record("crm", sighting(ANN if number % 3 else BOB, f"t{number}", "c1"))
-    monkeypatch.setattr("gateway.tasks.sqlite._COUNTED_INLINE", 10)
+    monkeypatch.setattr("gateway.tasks.sqlite.COUNTED_INLINE", 10)
     assert await store.count("crm", ACME) == 30
     assert await store.count("crm", ANN, "c1") == 20
     assert await store.open_tasks("acme") == 30

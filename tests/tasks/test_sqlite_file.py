@@ -114,7 +114,7 @@ def test_a_file_that_is_held_at_the_start_is_used_once_it_is_free(
     file: SqliteFile, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_file, "TIMEOUT", 0.0)
-    monkeypatch.setattr(sqlite_file, "_OPENING", 0.0)
+    monkeypatch.setattr(sqlite_file, "OPENING", 0.0)
     file.close()
     other = sqlite3.connect(file.path, isolation_level=None)
     other.execute("PRAGMA locking_mode = EXCLUSIVE")

@@ -103,7 +103,7 @@ async def test_tasks_contexts_and_notes_are_kept(path: Path, caplog: pytest.LogC
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
-async def test_what_stood_in_the_log_alone_is_kept_and_what_was_never_acknowledged_is_not(
+async def test_acknowledged_records_of_the_log_are_kept_and_others_are_not(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     beside = released(path, 2)

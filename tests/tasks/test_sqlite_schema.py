@@ -80,7 +80,7 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written_in_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Whoever is root may write anywhere, so only the answer of the system is another one.
+    # Root may write anywhere, so the answer of the system is replaced.
     monkeypatch.setattr(os, "access", lambda found, mode: found != tmp_path)
     assert f"nothing can be written in {tmp_path}" in refusal(tmp_path / "state.db")
 
@@ -97,7 +97,7 @@ def test_a_folder_that_takes_no_file_is_refused() -> None:
     assert "state.db cannot be made" in refusal(Path("/proc/state.db"))
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_is_no_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state.db").mkdir()
     assert "is no file" in refusal(tmp_path / "state.db")
 
@@ -111,7 +111,7 @@ def test_a_file_whose_log_cannot_be_opened_is_refused(tmp_path: Path, beside: st
     assert "the files beside it cannot be used" in refusal(path)
 
 
-def test_what_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     path.write_bytes(b"gateway:\n  state: sqlite\n" * 1000)
     assert "is no SQLite database" in refusal(path)

@@ -80,7 +80,7 @@ class Members:
         return [each.name for each in self._folder.iterdir() if not each.name.startswith("told-")]
 
     def told(self) -> tuple[dict[str, Owner], int]:
-        """Whose everything is by what any of them was told, and how often they were told."""
+        """Return the owner of every id by the answers to all processes, and the number of answers."""
         owners: dict[str, Owner] = {}
         count = 0
         for file in self._folder.glob("told-*"):
@@ -137,7 +137,7 @@ def assert_counts(figures: Figures, tasks: Counter[str], contexts: Counter[str],
     assert 0 <= figures.contexts - contexts[figures.tenant] <= unsaid
 
 
-async def test_whatever_befalls_those_who_share_a_file_an_id_has_one_owner_and_none_is_lost(tmp_path: Path) -> None:
+async def test_every_id_keeps_one_owner_when_processes_that_share_a_file_are_killed(tmp_path: Path) -> None:
     await torture(tmp_path, seed=1, harms=25, ids=300)
 
 

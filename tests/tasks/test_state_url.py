@@ -22,7 +22,7 @@ FOLDER = Path("/etc/gateway")
         ("sqlite://my state@home.db", "/etc/gateway/my state@home.db"),
     ],
 )
-def test_what_follows_sqlite_is_a_path(text: str, path: str) -> None:
+def test_a_sqlite_url_is_a_path(text: str, path: str) -> None:
     state = read_state(text).beside(FOLDER)
     assert (state.kind, state.path) == ("sqlite", Path(path))
     assert state.label == f"sqlite://{path}"
@@ -112,7 +112,9 @@ def test_only_what_surely_holds_no_password_may_be_shown(text: str, *, shown: bo
         ({"STATE_DIRECTORY": "/var/lib/a2a:/var/lib/other"}, "/var/lib/a2a/a2a-gateway.db"),
     ],
 )
-def test_without_a_word_it_is_a_file_in_the_state_directory_or_here(environ: dict[str, str], path: str) -> None:
+def test_the_default_state_is_a_file_in_the_state_directory_or_the_working_directory(
+    environ: dict[str, str], path: str
+) -> None:
     assert default_state(environ, Path("/srv")) == StateUrl("sqlite", Path(path))
 
 

@@ -1,4 +1,4 @@
-"""What is sealed opens for whom it was closed and for nobody else; a mark is made of its words alone."""
+"""A sealed token opens for its owner alone; a context prefix depends on its words alone."""
 
 from base64 import urlsafe_b64decode
 
@@ -75,7 +75,7 @@ def test_gateways_with_one_secret_open_each_others_tokens_and_make_the_same_mark
     assert stranger.name("acme") != CIPHER.name("acme")
 
 
-def test_marks_and_tokens_stay_what_they_are_from_version_to_version() -> None:
+def test_prefixes_and_tokens_are_stable_between_versions() -> None:
     # Contexts at agents are called by them, and clients hold them: whoever changes them forgets what was.
     assert CIPHER.name("crm", "acme", "") == "njmdsp23qc5azllrklkph6pz7e"
     assert CIPHER.decrypt("QlEEdaeY4RyO3cUFOVL5IdCmgyTTarU0XUIqiAg5Ek4", ("acme",)) == "text"

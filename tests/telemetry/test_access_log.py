@@ -84,5 +84,5 @@ def test_text_tells_a_person_who_called_what_and_how_it_went() -> None:
     )
 
 
-def test_text_marks_what_is_not_known() -> None:
+def test_text_lines_mark_unknown_values() -> None:
     assert written({"status": 404}, form="text").split(b" ", 1)[1] == b"404 - - -> - - - - -\n"

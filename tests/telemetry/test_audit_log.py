@@ -39,7 +39,7 @@ def test_an_event_of_a_call_says_who_and_what_and_nothing_else(tmp_path: Path) -
     assert "secret" not in line
 
 
-def test_it_is_appended_to_and_only_its_owner_reads_it(tmp_path: Path) -> None:
+def test_the_audit_log_is_appended_to_and_only_its_owner_reads_it(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
     for name in ("one", "two"):
         audit = AuditLog.open(path)
@@ -49,7 +49,7 @@ def test_it_is_appended_to_and_only_its_owner_reads_it(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_of_refused_credentials_a_few_a_second_are_told_and_the_rest_counted(tmp_path: Path) -> None:
+def test_refused_credentials_are_logged_a_few_a_second_and_counted_beyond(tmp_path: Path) -> None:
     now = [100.0]
     audit = AuditLog.open(tmp_path / "audit.log", clock=lambda: now[0])
     for _ in range(STRANGERS + 500):
@@ -78,7 +78,7 @@ def test_a_file_that_was_moved_away_is_followed_by_another(tmp_path: Path) -> No
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_where_no_other_can_be_opened_the_old_file_takes_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_old_file_is_used_if_a_new_one_cannot_be_opened(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "here").mkdir()
     file = RotatedFile(tmp_path / "here" / "audit.log")
     (tmp_path / "here").rename(tmp_path / "there")
@@ -94,7 +94,7 @@ def test_a_pipe_that_nobody_reads_from_is_an_error_and_no_wait(tmp_path: Path) -
         AuditLog.open(tmp_path / "audit.log")
 
 
-def test_what_a_client_wrote_starts_no_line_of_its_own(tmp_path: Path) -> None:
+def test_values_of_clients_start_no_line_of_their_own(tmp_path: Path) -> None:
     audit = AuditLog.open(tmp_path / "audit.log")
     audit.call(AuditEvent.TASK_DENIED, {**LINE, "task_id": 't\n{"event":"forged"}\x1b[2J' + "x" * 1000})
     audit.close()
@@ -103,7 +103,7 @@ def test_what_a_client_wrote_starts_no_line_of_its_own(tmp_path: Path) -> None:
     assert len(json.loads(line)["task_id"]) < 300
 
 
-def test_without_a_place_of_its_own_it_is_in_the_gateways_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_audit_events_without_a_file_go_to_the_gateways_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "gateway.audit"):
         AuditLog().call(AuditEvent.AGENT_DENIED, LINE)
     (record,) = caplog.records

@@ -50,7 +50,7 @@ def test_rendering_while_new_series_are_counted_loses_and_breaks_nothing() -> No
     assert total == 20_000
 
 
-def test_series_of_what_is_gone_are_dropped_and_no_others() -> None:
+def test_only_series_of_removed_objects_are_dropped() -> None:
     counter = Counter("calls_total", "Calls.", ("agent", "outcome"))
     shared = Counter("events_total", "Events.", ("agent", "event"))
     open_now = Counter("open", "Open.", ("agent",))
@@ -66,7 +66,7 @@ def test_series_of_what_is_gone_are_dropped_and_no_others() -> None:
     text = rendered(counter, shared, open_now, times)
     assert 'agent="a"' not in text
     assert text.count('agent="b"') == 7
-    # Who has asked for a share counts in it as before, also where nothing was counted in it yet.
+    # A share that was handed out still counts, even if it was unused.
     kept["task"] += 1
     idle["task"] = 5
     assert 'events_total{agent="b",event="task"} 2.0' in rendered(shared)

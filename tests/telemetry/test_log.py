@@ -182,7 +182,7 @@ def test_arguments_that_do_not_fit_are_still_logged() -> None:
     assert json.loads(log.render_json(record))["message"] == "%d of %d ('one',)"
 
 
-def test_a_value_is_cut_wherever_it_stands() -> None:
+def test_long_values_are_cut_in_every_place() -> None:
     captured = Captured()
     error = ValueError("e" * 1_000_000)
     logging.getLogger("gateway.x").warning("%s and %s and %d", "v" * 1_000_000, error, 7, extra={"f": "x" * 1_000_000})
@@ -194,7 +194,7 @@ def test_a_value_is_cut_wherever_it_stands() -> None:
 
 
 @for_each("form", ["json", "text"])
-def test_what_is_cut_gives_no_half_of_a_secret_away(form: str) -> None:
+def test_cut_values_show_no_half_of_a_secret(form: str) -> None:
     captured = Captured(form)
     for length in range(log.LONGEST_VALUE - 40, log.LONGEST_VALUE + 1, 3):
         text = "x" * length + " Authorization: Bearer S3CRETS3CRETS3CRET https://user:S3CRET@h/"
@@ -219,7 +219,7 @@ def test_hostile_text_is_masked_without_much_work(unit: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_what_nobody_caught_is_a_line_like_any_other(capsys: pytest.CaptureFixture[str]) -> None:
+def test_uncaught_exceptions_are_logged_like_other_lines(capsys: pytest.CaptureFixture[str]) -> None:
     captured = Captured()
     secret = "https://user:S3CRET@agents.example/"
 

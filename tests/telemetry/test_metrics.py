@@ -69,7 +69,7 @@ def test_no_histogram_has_a_tenant_and_none_ends_before_the_longest_send() -> No
             assert "900.0" in bounds
 
 
-def test_what_happened_is_counted() -> None:
+def test_events_are_counted() -> None:
     metrics, meter = used()
     meter.request("SendMessage", "jsonrpc", "ok", "acme")
     labels = {"agent": "echo", "operation": "SendMessage", "binding": "jsonrpc", "outcome": "ok"}
@@ -100,7 +100,7 @@ def test_an_answer_is_counted_by_its_class(status: int | None, word: str) -> Non
     assert value(metrics, "backend_requests_total", agent="echo", backend="echo/acme", status=word) == 1
 
 
-def test_what_is_open_goes_up_and_down() -> None:
+def test_open_calls_and_streams_go_up_and_down() -> None:
     metrics, meter = used()
     assert value(metrics, "requests_in_flight", agent="echo") == 1
     meter.forwarding(-1)

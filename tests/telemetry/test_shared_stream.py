@@ -33,7 +33,7 @@ def test_long_writes_of_two_processes_are_not_mixed() -> None:
     assert len(lines) == 2 * LINES
 
 
-def test_a_pipe_that_is_full_takes_what_it_can() -> None:
+def test_a_full_pipe_takes_part_of_a_line() -> None:
     hear, tell = os.pipe()
     os.set_blocking(tell, False)
     stream = SharedStream(tell)

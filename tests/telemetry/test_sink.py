@@ -35,7 +35,7 @@ def test_items_are_written_in_order_and_all_of_them_before_close_returns() -> No
     assert sink.dropped == 0
 
 
-def test_nobody_reading_costs_lines_but_no_time(pipe: tuple[BinaryIO, BinaryIO]) -> None:
+def test_a_blocked_reader_costs_lines_but_no_time(pipe: tuple[BinaryIO, BinaryIO]) -> None:
     _, writer = pipe
     sink = Sink(writer, capacity=100)
     began = time.perf_counter()
@@ -71,7 +71,7 @@ def test_a_stream_in_non_blocking_mode_is_tried_again(pipe: tuple[BinaryIO, Bina
     assert sink.dropped == 0
 
 
-def test_what_a_blocked_stream_in_non_blocking_mode_does_not_take_is_dropped_at_the_end(
+def test_lines_that_a_blocked_stream_does_not_take_are_dropped_at_the_end(
     pipe: tuple[BinaryIO, BinaryIO],
 ) -> None:
     reader, writer = pipe

@@ -173,7 +173,7 @@ async def test_a_call_over_grpc_to_an_agent_over_grpc() -> None:
     assert [values(event.attributes)["a2a.task.state"] for event in server.events] == ["working"]
 
 
-async def test_of_a_trace_that_its_caller_does_not_sample_the_agent_is_told_and_nobody_else() -> None:
+async def test_an_unsampled_trace_reaches_the_agent_and_not_the_collector() -> None:
     (quiet, unsampled), (trace, sampled) = parent("00"), parent()
     async with site() as here:
         client = await here.gateway.client()

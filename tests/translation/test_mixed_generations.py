@@ -43,7 +43,7 @@ RESULTS: dict[str, Any] = {
     "tasks/pushNotificationConfig/delete": None,
     "agent/getAuthenticatedExtendedCard": CARD,
 }
-"""What an agent answers, by the method; each generation knows its own alone."""
+"""Answers of an agent, by method; each generation knows its own alone."""
 
 
 def answer(generation: str) -> Answer:
@@ -98,7 +98,7 @@ async def about(gateway: Running, method: str, *headers: tuple[bytes, bytes]) ->
 
 @for_each("speaks", GENERATIONS)
 @for_each("method", ABOUT_A_TASK)
-async def test_where_there_is_no_message_the_version_tells(method: str, speaks: str) -> None:
+async def test_the_version_picks_the_generation_without_a_message(method: str, speaks: str) -> None:
     async with facing(speaks) as (gateway, _):
         assert generation_of(await about(gateway, method, MODERN)) == "1.0"
         assert generation_of(await about(gateway, method, OLDER)) == "0.3"
@@ -107,13 +107,11 @@ async def test_where_there_is_no_message_the_version_tells(method: str, speaks: 
 
 @for_each("speaks", GENERATIONS)
 @for_each("method", ABOUT_A_TASK)
-async def test_where_neither_tells_it_is_the_generation_in_which_the_caller_made_the_task(
-    method: str, speaks: str
-) -> None:
+async def test_the_generation_of_the_task_is_the_default(method: str, speaks: str) -> None:
     async with facing(speaks) as (gateway, _):
         assert generation_of((await asked(gateway, "message/send", MIXED))["task"]) == "1.0"
         assert generation_of(await about(gateway, method)) == "1.0"
-        # Who says a version gets that one.
+        # A request with a version gets that one.
         assert generation_of(await about(gateway, method, OLDER)) == "0.3"
 
 
@@ -167,7 +165,7 @@ async def test_an_extended_card_has_what_a_client_of_1_0_looks_for(speaks: str) 
     assert either["preferredTransport"] == "JSONRPC"
 
 
-async def test_what_one_caller_mixes_is_nothing_to_another() -> None:
+async def test_mixed_generations_of_one_caller_do_not_affect_another() -> None:
     card = card_of("http://agent.internal/", "JSONRPC 1.0")
     async with ScriptedBackend(agent(plays(answer("1.0")), card)) as backend:
         text = f"""\
@@ -187,13 +185,12 @@ agents: {{ echo: "{backend.url}" }}
             assert json.loads(refused.body)["error"]["code"] == -32001
 
 
-async def test_with_a_ledger_it_is_known_to_another_process_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_generation_of_a_task_is_known_to_another_process() -> None:
     store = SqliteStore(None)
-    monkeypatch.setattr("gateway.app.make_store", lambda _state: store)
     card = card_of("http://agent.internal/", "JSONRPC 1.0")
     async with ScriptedBackend(agent(plays(answer("1.0")), card)) as backend:
         text = f"{keys(ada='acme')}\ntenants: {{ acme: [echo] }}\nagents: {{ echo: {backend.url} }}\n"
-        async with running(text) as first, running(text) as second:
+        async with running(text, store=store) as first, running(text, store=store) as second:
             await asked(first, "message/send", MIXED, bearer("ada"))
             for gateway in (first, second):
                 assert generation_of(await about(gateway, "tasks/subscribe", bearer("ada"))) == "1.0"

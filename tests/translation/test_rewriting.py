@@ -1,4 +1,4 @@
-"""What must not reach the client as it came: the agent's tenant in push configurations, its addresses in cards."""
+"""Parts that clients must not get as they came: the agent's tenant in push configurations, its addresses in cards."""
 
 import json
 from typing import Any
@@ -162,7 +162,7 @@ async def test_an_extended_card_is_rebuilt_in_every_binding(target: str, call: A
         b'{"jsonrpc":"2.0","id":1,"error":"","result":CARD}',
     ],
 )
-async def test_what_is_no_extended_card_is_refused(raw: bytes) -> None:
+async def test_a_malformed_extended_card_is_refused(raw: bytes) -> None:
     card = card_of("http://127.0.0.1/", *DIALECTS)
     async with fronted(ExtendedAgent(raw), card=card) as (gateway, backend):
         answer = await gateway.post("/echo", b'{"jsonrpc":"2.0","id":1,"method":"GetExtendedAgentCard"}')

@@ -1,4 +1,4 @@
-"""What agents complain of, and what is wrong with a call, told to a client of another dialect."""
+"""Errors of agents, and of calls, translated to a client of another dialect."""
 
 import json
 from pathlib import Path

@@ -121,9 +121,7 @@ async def test_an_answer_without_a_task_is_the_clients_own_task_in_every_turn(tm
     ],
     ids=["InvalidTaskState", "StreamingNotSupported", "OperationNotSupported"],
 )
-async def test_what_a_send_is_not_supported_for_is_said_in_the_words_of_0_1(
-    method: str, first: Any, code: int, tmp_path: Path
-) -> None:
+async def test_unsupported_sends_get_errors_of_0_1(method: str, first: Any, code: int, tmp_path: Path) -> None:
     async with agent(plays(first, complaint(-32004)), tmp_path, "jsonrpc 1.0") as (gateway, client):
         params = {"id": "mine", "message": MESSAGE_0_1}
         if code == -32009:

@@ -25,7 +25,7 @@ ARTIFACT = {"artifactUpdate": {"taskId": "t-1", "contextId": "c-1", "artifact": 
 
 
 async def told(folder: Path, *trees: Any, whole: bool = True) -> list[dict[str, Any]]:
-    """What a client of 0.3 hears where an agent of 1.0 streams these events."""
+    """Return the events that a client of 0.3 gets of these events of an agent of 1.0."""
 
     async def script(wire: Wire) -> None:
         request = await wire.request()
@@ -67,7 +67,7 @@ async def test_an_event_is_not_held_back_for_ever_where_the_agent_keeps_its_stre
     ],
     ids=["garbage", "another's", "an error", "the stream breaks off"],
 )
-async def test_what_was_held_back_goes_out_before_what_is_wrong(after: bytes, *, whole: bool, tmp_path: Path) -> None:
+async def test_a_held_back_event_is_sent_before_an_error(after: bytes, *, whole: bool, tmp_path: Path) -> None:
     async def script(wire: Wire) -> None:
         request = await wire.request()
         error = {"jsonrpc": "2.0", "id": json.loads(request.body)["id"], "error": {"code": -32603, "message": "broken"}}
@@ -81,7 +81,7 @@ async def test_what_was_held_back_goes_out_before_what_is_wrong(after: bytes, *,
     assert wrong["error"]["code"] == -32603
 
 
-async def test_what_was_held_back_goes_out_when_the_gateway_stops(tmp_path: Path) -> None:
+async def test_a_held_back_event_is_sent_when_the_gateway_stops(tmp_path: Path) -> None:
     begun = asyncio.Event()
 
     async def script(wire: Wire) -> None:

@@ -275,9 +275,7 @@ MOMENTS = [
 
 @for_each(("written", "moment"), MOMENTS)
 @for_each("speaks", ["jsonrpc 0.3", "rest 0.3", "jsonrpc 0.1"])
-async def test_a_moment_is_told_in_utc_whatever_zone_it_was_told_in(
-    written: str, moment: str, speaks: str, tmp_path: Path
-) -> None:
+async def test_timestamps_are_translated_to_utc(written: str, moment: str, speaks: str, tmp_path: Path) -> None:
     """Trap 20: peers of older generations write offsets or no zone, which readers of 1.0 refuse."""
     state = "TASK_STATE_WORKING" if speaks == "rest 0.3" else "working"
     task = {"id": "t-1", "contextId": "c-1", "status": {"state": state, "timestamp": written}}
@@ -286,7 +284,7 @@ async def test_a_moment_is_told_in_utc_whatever_zone_it_was_told_in(
     assert answer.json()["status"] == {"state": "TASK_STATE_WORKING", "timestamp": moment}
 
 
-async def test_what_dates_a_status_in_vain_is_left_out(tmp_path: Path) -> None:
+async def test_a_malformed_timestamp_of_a_status_is_left_out(tmp_path: Path) -> None:
     """Trap 20: an agent that cannot tell the time has told the rest."""
     for speaks in ("jsonrpc 0.3", "rest 0.3"):
         status = {"state": "TASK_STATE_WORKING", "timestamp": "yesterday"}

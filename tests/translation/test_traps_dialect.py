@@ -138,7 +138,7 @@ JAVA = [
 
 @for_each(("status", "message", "code", "reason"), JAVA)
 @for_each("named", [False, True])
-async def test_the_statuses_of_1_0_0_mean_what_they_meant_there(
+async def test_statuses_of_1_0_0_keep_their_meaning(
     status: str, message: str, code: int, reason: str, *, named: bool, tmp_path: Path
 ) -> None:
     """Trap 3: 1.0.1 folded 409, 415, 422 and 502 into 400 and 500, and a2a-java still has them."""
@@ -250,7 +250,7 @@ async def test_a_relayed_call_says_its_version_as_its_client_did(said: str | Non
 
 @for_each("said", ["1.0.0", "1.0", "1.0.3"])
 @for_each("place", ["header", "query"])
-async def test_an_agent_is_told_exactly_its_version_whatever_patch_the_client_says(
+async def test_an_agent_gets_exactly_its_version_for_any_patch_of_the_client(
     said: str, place: str, tmp_path: Path
 ) -> None:
     """Trap 11: a2a-js compares the whole text with its card."""

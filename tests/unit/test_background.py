@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(background, "FIRST_PAUSE", 0.0)
 
 
 async def test_work_that_raises_is_logged_by_name_and_started_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -42,7 +42,7 @@ async def test_pauses_double_up_to_the_longest(monkeypatch: pytest.MonkeyPatch) 
         if len(pauses) < 9:
             raise OSError("gone")
 
-    monkeypatch.setattr(background, "_FIRST_PAUSE", 0.5)
+    monkeypatch.setattr(background, "FIRST_PAUSE", 0.5)
     # Not asyncio's own: a server of another test's fixture that woke meanwhile would never sleep again.
     monkeypatch.setattr(background, "sleep", pause)
     await keeper.start("fetch", work)

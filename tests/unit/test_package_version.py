@@ -1,4 +1,4 @@
-"""Which version runs: the same for an installed package, a clone, and the image, which is a copy of the folder."""
+"""The version that runs: the same for an installed package, a clone, and the image, which is a copy of the folder."""
 
 import shutil
 import subprocess

@@ -50,7 +50,7 @@ def served() -> tuple[RequestContext, Meter]:
     return found, meter
 
 
-def test_what_lines_of_one_head_share_holds_for_no_other_caller() -> None:
+def test_cached_log_fields_of_a_head_hold_for_no_other_caller() -> None:
     first, _ = served()
     said = first.close(104.0)
     changes: dict[str, tuple[object, dict[str, object]]] = {
@@ -73,7 +73,7 @@ def test_what_lines_of_one_head_share_holds_for_no_other_caller() -> None:
         assert again.close(104.0) == said
 
 
-def test_what_a_client_or_an_agent_said_does_not_decide_how_long_a_line_is() -> None:
+def test_log_lines_of_hostile_values_are_bounded() -> None:
     found, _ = served()
     found.head = Head("POST", b"/\xff" + b"x" * 1000)
     found.add_progress(Progress(b"1", "t" * 1000, "c" * 1000, "completed", "task"))

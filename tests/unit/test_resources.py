@@ -1,4 +1,4 @@
-"""What is alike is taken over, runs once, and is closed once."""
+"""Equal resources are shared, run once, and are closed once."""
 
 import asyncio
 
@@ -37,7 +37,7 @@ async def turn() -> None:
         await asyncio.sleep(0)
 
 
-async def test_what_is_alike_is_one_and_what_is_not_is_another() -> None:
+async def test_equal_specifications_share_a_resource_and_others_do_not() -> None:
     background = Background()
     first = Resources()
     kept, gone, other = hold(first, "kept", 1), hold(first, "gone", 1), hold(first, "other", 1)
@@ -62,7 +62,7 @@ async def test_what_is_alike_is_one_and_what_is_not_is_another() -> None:
     await background.aclose()
 
 
-async def test_one_that_comes_to_nothing_touches_nothing_of_the_one_before() -> None:
+async def test_an_abandoned_snapshot_leaves_earlier_resources_alone() -> None:
     background = Background()
     first = Resources()
     kept = hold(first, "kept", 1)
@@ -80,7 +80,7 @@ async def test_one_that_comes_to_nothing_touches_nothing_of_the_one_before() -> 
     await background.aclose()
 
 
-async def test_whoever_is_last_to_hold_it_closes_it_whatever_the_order() -> None:
+async def test_the_last_holder_closes_a_resource() -> None:
     background = Background()
     first = Resources()
     early, late = hold(first, "early", 1), hold(first, "late", 1)
@@ -102,7 +102,7 @@ async def test_whoever_is_last_to_hold_it_closes_it_whatever_the_order() -> None
     await background.aclose()
 
 
-async def test_all_are_closed_at_a_time_and_whatever_one_of_them_does(caplog: pytest.LogCaptureFixture) -> None:
+async def test_all_resources_are_closed_at_once_although_one_fails(caplog: pytest.LogCaptureFixture) -> None:
     both, closed = asyncio.Barrier(2), list[str]()
 
     async def waits() -> None:
@@ -122,7 +122,7 @@ async def test_all_are_closed_at_a_time_and_whatever_one_of_them_does(caplog: py
     assert "could not be closed" in caplog.text
 
 
-async def test_what_does_not_linger_ends_when_another_is_in_use() -> None:
+async def test_resources_that_do_not_linger_end_with_their_replacement() -> None:
     background = Background()
     first = Resources()
     things = [

@@ -1,4 +1,4 @@
-"""Which replica gets a call, and when one is ejected."""
+"""The replica that gets a call, and the ejection of replicas."""
 
 import random
 from collections import Counter
@@ -73,7 +73,7 @@ def test_unavailable_replicas_and_those_without_weight_come_last() -> None:
     assert drawn([replica("e", weight=0)], 3) == {"e": 3}
 
 
-def test_a_caller_keeps_its_replica_for_what_is_about_no_task() -> None:
+def test_a_caller_keeps_its_replica_for_calls_without_a_task() -> None:
     found = balancer(*map(replica, "abc"))
     led = {f"owner {n}": found.steady(f"owner {n}").name for n in range(60)}
     assert set(led.values()) == {"a", "b", "c"}

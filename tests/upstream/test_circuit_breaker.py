@@ -7,7 +7,7 @@ def opened(at: float = 0.0) -> CircuitBreaker:
     return breaker
 
 
-def test_it_opens_after_so_many_failures_in_a_row() -> None:
+def test_the_breaker_opens_after_so_many_failures_in_a_row() -> None:
     breaker = CircuitBreaker(3, 10)
     for result in ("no", "no", "", "no", "no"):
         assert not (breaker.failed(0, result) if result else breaker.succeeded())
@@ -17,7 +17,7 @@ def test_it_opens_after_so_many_failures_in_a_row() -> None:
     assert (breaker.left(4), breaker.why) == (6, "status 503")
 
 
-def test_one_call_is_the_trial() -> None:
+def test_one_call_tries_a_half_open_breaker() -> None:
     breaker = opened()
     assert breaker.admits(10)
     assert breaker.begin(10)
@@ -57,7 +57,7 @@ def test_calls_that_began_before_it_opened_change_nothing() -> None:
     assert breaker.succeeded()
 
 
-def test_it_stays_closed_where_it_may_not_or_never_opens() -> None:
+def test_the_breaker_stays_closed_if_it_may_not_open() -> None:
     assert not CircuitBreaker(1, 10).failed(0, "no connection", may_open=False)
     never = CircuitBreaker(0, 10)
     assert not any(never.failed(0, "no connection") for _ in range(100))

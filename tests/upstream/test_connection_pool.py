@@ -65,7 +65,7 @@ async def test_a_connection_to_a_name_is_used_for_a_while_only(
     monkeypatch: pytest.MonkeyPatch, host: str, used: int
 ) -> None:
     # As soon as it is there it is too old.
-    monkeypatch.setattr(connections, "_NAME_FOR", 0.0)
+    monkeypatch.setattr(connections, "NAME_FOR", 0.0)
     async with pooled(answers(OK)) as (backend, _):
         pool = ConnectionPool(Origin("http", host, backend.port))
         for _ in range(3):
@@ -87,7 +87,7 @@ async def test_an_idle_connection_that_hears_anything_is_dropped_at_once() -> No
 
 
 @for_each("farewell", [b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil", b""])
-async def test_what_waits_in_the_kernel_is_seen_before_reuse(farewell: bytes) -> None:
+async def test_bytes_that_wait_in_the_kernel_prevent_reuse(farewell: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         pool = ConnectionPool(Origin("http", "127.0.0.1", listener.getsockname()[1]))
         first = start(pool)

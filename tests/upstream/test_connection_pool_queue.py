@@ -32,13 +32,13 @@ def start(pool: ConnectionPool, body: bytes = b"{}") -> "asyncio.Task[Response]"
     return asyncio.get_running_loop().create_task(send(pool, body))
 
 
-async def test_who_queues_first_is_served_first() -> None:
+async def test_the_queue_is_first_in_first_out() -> None:
     async with pooled(answers(OK), PoolLimits(connections=1, queue_timeout=WAIT)) as (backend, pool):
         await asyncio.gather(*(ask(pool, b"%d" % number) for number in range(20)))
         assert [received.body for received in backend.requests] == [b"%d" % number for number in range(20)]
 
 
-async def test_who_waits_for_a_new_connection_takes_the_place_of_the_one_that_comes_free() -> None:
+async def test_a_call_that_needs_a_new_connection_replaces_a_free_one() -> None:
     async with pooled(answers(OK), PoolLimits(connections=1, queue_timeout=WAIT)) as (backend, pool):
         unread = await send(pool)
         loop = asyncio.get_running_loop()
@@ -71,7 +71,7 @@ async def test_a_full_queue_refuses_at_once() -> None:
 
 
 @undisturbed(0.1)
-async def test_nobody_queues_longer_than_the_deadline() -> None:
+async def test_no_call_queues_longer_than_the_deadline() -> None:
     async with pooled(answers_and_hangs(STREAM), PoolLimits(connections=1, queue_timeout=0.2)) as (backend, pool):
         stream = await send(pool)
         began = now()

@@ -78,13 +78,13 @@ async def test_a_plain_call_of_another_tenant_gets_through_and_ends_the_newest_s
             await streams[3].read(10, WAIT)
         assert ended.value.reason == "overloaded"
         assert retry_reason(ended.value) is None  # the agent has begun: it is never sent again
-        # What is free now is had without ending another.
+        # A free place is taken without ending another connection.
         assert await plain(pool, "globex") == b"ok"
         assert open_ones(streams) == [True, True, True, False]
         assert pool.waiting == 0
 
 
-async def test_each_gets_its_share_and_no_more() -> None:
+async def test_each_tenant_gets_its_share_of_connections_and_no_more() -> None:
     async with limited(6) as (_, pool):
         acme = [await stream(pool, "acme") for _ in range(6)]
         globex = [await stream(pool, "globex") for _ in range(3)]
@@ -147,7 +147,7 @@ async def test_the_gateway_itself_ends_nobodys_stream() -> None:
         assert open_ones(streams) == [True, True]
 
 
-async def test_there_are_never_more_connections_than_the_limit_whoever_asks() -> None:
+async def test_connections_never_exceed_the_limit() -> None:
     async with limited(3) as (_, pool):
         most = 0
 

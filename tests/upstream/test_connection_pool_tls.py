@@ -67,7 +67,7 @@ async def test_agents_are_called_over_tls_and_connections_reused(authority: trus
     assert now() - stream_closed_at < 1.0
 
 
-async def test_a_certificate_of_somebody_else_is_a_failed_connect(authority: trustme.CA) -> None:
+async def test_an_untrusted_or_wrong_certificate_is_a_failed_connect(authority: trustme.CA) -> None:
     stranger = trustme.CA()
     for server_tls in (serving(stranger), serving(authority, "other.example")):
         pair = Tls(server_tls, trusting(authority))
@@ -80,7 +80,7 @@ async def test_a_certificate_of_somebody_else_is_a_failed_connect(authority: tru
             assert backend.requests == []
 
 
-async def test_whatever_ends_a_handshake_is_told_in_words(authority: trustme.CA) -> None:
+async def test_every_failed_handshake_has_a_reason_in_words(authority: trustme.CA) -> None:
     async def leaves(wire: Wire) -> None:
         await wire.received(1)
         wire.close()

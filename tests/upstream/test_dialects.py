@@ -1,4 +1,4 @@
-"""Which dialect of an agent a call goes to, where, and which tenant the agent is told."""
+"""The dialect and interface of an agent that a call goes to, and the tenant that the agent is told."""
 
 import json
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ def test_an_agent_whose_card_is_unread_is_called_in_the_clients_own_dialect_wher
     assert where(dialects(url="http://agent:8000"), rpc("GetTask", {"id": "t"})).path == "/"
 
 
-def test_what_the_file_says_holds_while_the_card_is_unread() -> None:
+def test_configured_dialects_hold_while_the_card_is_unread() -> None:
     agent = dialects(binding=Binding.JSONRPC)
     assert where(agent, rpc("GetTask", {"id": "t"})).dialect == RPC
     assert where(agent, restful("GET", "/tasks/t")).dialect == RPC
@@ -147,7 +147,7 @@ def test_an_agent_that_speaks_nothing_known_here_is_refused_without_its_address(
 # ---- Behind an address of gRPC ---------------------------------------------------------------------------------------
 
 
-def test_what_is_behind_grpc_speaks_nothing_else() -> None:
+def test_a_grpc_backend_has_no_other_dialect() -> None:
     cards = offers((RPC, "http://agent:8000/rpc"), (GRPC_0_3, "agent:50051"), (REST, "http://agent:8000/"))
     assert behind_grpc(cards).interfaces() == {GRPC_0_3: Interface(GRPC_0_3, "/")}
     assert where(behind_grpc(cards), rpc("GetTask", {"id": "t"})).dialect == GRPC_0_3
@@ -165,7 +165,7 @@ def test_what_is_behind_grpc_speaks_nothing_else() -> None:
         (restful("GET", "/tasks/t"), GRPC_1_0),
     ],
 )
-def test_as_long_as_nobody_says_otherwise_it_speaks_as_a_client_of_grpc_or_1_0(
+def test_a_grpc_backend_without_a_card_speaks_the_clients_grpc_version_or_1_0(
     cards: Cards | None, call: Call, assumed: Dialect
 ) -> None:
     assert where(behind_grpc(cards), call) == Interface(assumed, "/")
@@ -201,7 +201,7 @@ def test_a_name_by_which_an_agent_is_found_is_no_tenant_of_the_agents(
         )
 
 
-def test_who_speaks_nothing_that_is_known_is_refused_in_the_clients_own_terms() -> None:
+def test_an_agent_without_a_usable_dialect_is_an_error_in_the_clients_terms() -> None:
     cards = offers((GRPC_1_0, "agent:50051"))
     with pytest.raises(MethodNotAllowed, match=r"not A2A 1\.0 over JSONRPC"):
         where(dialects(cards, binding=Binding.REST), rpc("GetTask", {"id": "t"}))

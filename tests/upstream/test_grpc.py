@@ -1,4 +1,4 @@
-"""Which method of which service an agent is called by, and the message and the metadata that it gets."""
+"""The service and method by which an agent is called, and the message and the metadata that it gets."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -119,7 +119,7 @@ async def test_the_agent_is_told_the_shorter_of_two_deadlines(given: float | Non
     assert (await sent(streaming, head))["timeout"] == given
 
 
-async def test_the_agent_is_told_what_is_left_of_the_callers_time_with_each_try_less() -> None:
+async def test_each_attempt_gets_the_remaining_deadline() -> None:
     head = Head("POST", b"/", grpc=method_of(Operation.GET_TASK, Version.V1_0), timeout=10.0)
     now = 1000.0
     caller = Caller(CALLER.principal, CALLER.forwarded_for, CALLER.request_id, since=now)
@@ -234,7 +234,7 @@ subjects = st.text(max_size=6) | st.sampled_from([" a", "a ", "%20a", "\ta"])
 
 
 @given(headers, subjects, st.text(max_size=6))
-async def test_whatever_a_client_sends_is_metadata_or_left_out(
+async def test_headers_of_a_client_are_valid_metadata_or_left_out(
     came: list[tuple[bytes, bytes]], subject: str, address: str
 ) -> None:
     caller = replace(CALLER, principal=Principal("acme", subject), forwarded_for=address)
@@ -251,7 +251,7 @@ async def test_whatever_a_client_sends_is_metadata_or_left_out(
         assert value == value.strip(" ")
 
 
-async def test_what_was_worked_out_for_one_head_holds_for_no_other_caller() -> None:
+async def test_cached_metadata_of_a_head_holds_for_no_other_caller() -> None:
     agent = upstream(cards=offers((GRPC, "agent:1"), (GRPC_0_3, "agent:1")))
     head = Head("POST", b"/", headers=((b"traceparent", b"a"), (b"a2a-extensions", b"https://e.test/a")))
     callers = [

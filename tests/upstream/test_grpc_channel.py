@@ -43,7 +43,7 @@ def peers(agent: GrpcAgent) -> set[str]:
 # ---- One connection --------------------------------------------------------------------------------------------------
 
 
-async def test_it_connects_with_the_first_call_and_all_calls_share_the_connection() -> None:
+async def test_a_channel_connects_with_the_first_call_and_shares_the_connection() -> None:
     async with http2_server(lambda turn: turn.head().data(b"\0\0\0\0\0").trailers(OK)) as server:
         channel = GrpcChannel(server.url, connect=5)
         assert server.connections == 0
@@ -115,7 +115,7 @@ async def test_the_environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch) -
         assert await ask(channel) == b"echo"
 
 
-async def test_what_is_longer_than_a_request_may_be_is_not_sent() -> None:
+async def test_requests_over_the_limit_are_not_sent() -> None:
     async with grpc_agent(ECHO) as agent, to(agent, bounds=GrpcBounds(request=10)) as channel:
         assert await ask(channel, b"x" * 10) == b"echo"
         with pytest.raises(BodyTooLarge, match="body exceeds 10 bytes"):
@@ -134,7 +134,7 @@ def serving(authority: trustme.CA, name: str) -> Any:
     return grpc.ssl_server_credentials([(leaf.private_key_pem.bytes(), chain)])
 
 
-async def test_an_agent_is_called_over_tls_where_somebody_vouches_for_it() -> None:
+async def test_an_agent_with_a_trusted_certificate_is_called_over_tls() -> None:
     authority = trustme.CA()
     roots = authority.cert_pem.bytes()
     async with grpc_agent(ECHO, tls=serving(authority, "localhost")) as agent, to(agent, roots=roots) as channel:
@@ -142,7 +142,7 @@ async def test_an_agent_is_called_over_tls_where_somebody_vouches_for_it() -> No
 
 
 @for_each("name", ["localhost", "other.example"])
-async def test_a_certificate_of_somebody_else_is_a_failed_connect(name: str) -> None:
+async def test_an_untrusted_or_wrong_certificate_is_a_failed_connect(name: str) -> None:
     authority, stranger = trustme.CA(), trustme.CA()
     tls = serving(stranger if name == "localhost" else authority, name)
     async with grpc_agent(ECHO, tls=tls) as agent, to(agent, roots=authority.cert_pem.bytes()) as channel:
@@ -152,7 +152,7 @@ async def test_a_certificate_of_somebody_else_is_a_failed_connect(name: str) -> 
         assert agent.asked == []
 
 
-def test_without_anybody_who_vouches_there_is_no_tls() -> None:
+def test_a_channel_without_authorities_has_no_tls() -> None:
     for roots in (None, b""):
         with pytest.raises(ValueError, match="no authority"):
             GrpcChannel("grpcs://agent:1", connect=1, roots=roots)
@@ -166,7 +166,7 @@ def test_only_addresses_of_grpc_are_dialled() -> None:
 # ---- The end ---------------------------------------------------------------------------------------------------------
 
 
-async def test_closing_it_cuts_what_is_on_its_way_and_nothing_is_sent_any_more() -> None:
+async def test_closing_a_channel_cuts_its_calls_and_sends_nothing_more() -> None:
     async with grpc_agent(hangs(b"one")) as agent:
         channel = GrpcChannel(agent.url, connect=5)
         answer = await channel.stream(PATH, b"q", (), first=20, timeout=None)
@@ -196,7 +196,7 @@ def left_of_calls() -> list[Any]:
 
 
 @for_each("streams", [True, False])
-async def test_who_is_cancelled_leaves_nothing_behind(streams: bool) -> None:  # noqa: FBT001 - a parameter of a test
+async def test_a_cancelled_call_leaves_nothing_behind(streams: bool) -> None:  # noqa: FBT001 - a parameter of a test
     # A test that failed keeps its calls.
     known = left_of_calls()
     async with grpc_agent(hangs()) as agent, to(agent) as channel:

@@ -1,4 +1,4 @@
-"""Whose word a status is, by its code, its text and its details."""
+"""The origin of a gRPC status, by its code, its text and its details."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def read(code: grpc.StatusCode, text: str | None, *trailing: tuple[str, str | by
 
 
 @for_each("code", [code for code in CODES if code is not grpc.StatusCode.UNAUTHENTICATED])
-def test_a_status_with_details_is_the_agents_whatever_its_code(code: grpc.StatusCode) -> None:
+def test_a_status_with_details_is_the_agents_with_any_code(code: grpc.StatusCode) -> None:
     for text in ("try later", "Socket closed", "failed to connect to all addresses", "No status received"):
         status = read(code, text, ("x-other", "1"), ("grpc-status-details-bin", INFO))
         assert status == Status(code.value[0], text, INFO)
@@ -82,7 +82,7 @@ def test_a_deadline_is_the_gateways_where_its_time_is_over() -> None:
         ("Received RST_STREAM with error code 2", UpstreamReset),
     ],
 )
-def test_what_grpc_says_is_known_by_its_words(removed: str, text: str, kind: type[Fault]) -> None:
+def test_grpc_errors_are_known_by_their_words(removed: str, text: str, kind: type[Fault]) -> None:
     with pytest.raises(kind) as caught:
         read(grpc.StatusCode.UNKNOWN, removed.format(text))
     assert text in caught.value.detail

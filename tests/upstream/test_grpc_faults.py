@@ -1,4 +1,4 @@
-"""What real servers do wrong over gRPC, and what the gateway takes it for."""
+"""Faults of real gRPC servers, and the gateway's reading of them."""
 
 import asyncio
 import gzip
@@ -60,7 +60,7 @@ async def fault_of(url: str, ask: Ask, *, connect: float = 5) -> Fault:
     finally:
         await channel.aclose()
     assert fault is not None
-    # Whoever keeps a call, as the frames of an exception do, keeps its connection.
+    # A reference to a call, as in the frames of an exception, keeps its connection.
     fault.__cause__ = fault.__context__ = None
     return fault.with_traceback(None)
 
@@ -76,7 +76,7 @@ def refuse_inside(fault: Fault, *addresses: str) -> None:
 
 @KINDS
 @pytest.mark.parametrize("word", [None, b"", b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"])
-async def test_who_takes_connections_and_speaks_no_http_2_cannot_be_reached(word: bytes | None, ask: Ask) -> None:
+async def test_a_server_without_http_2_cannot_be_reached(word: bytes | None, ask: Ask) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.setblocking(False)
         url = f"grpc://127.0.0.1:{listening.getsockname()[1]}"
@@ -112,7 +112,7 @@ BREAKS: dict[str, Script] = {
 
 @KINDS
 @pytest.mark.parametrize("name", BREAKS)
-async def test_what_breaks_off_is_no_word_of_the_agents(name: str, ask: Ask) -> None:
+async def test_a_broken_off_answer_is_a_reset(name: str, ask: Ask) -> None:
     async with http2_server(BREAKS[name]) as server:
         fault = await fault_of(server.url, ask)
     assert type(fault) is UpstreamReset
@@ -163,7 +163,7 @@ NO_GRPC: dict[str, Script] = {
 
 @KINDS
 @pytest.mark.parametrize("name", NO_GRPC)
-async def test_what_is_no_grpc_is_no_answer(name: str, ask: Ask) -> None:
+async def test_answers_that_are_no_grpc_are_refused(name: str, ask: Ask) -> None:
     async with http2_server(NO_GRPC[name]) as server:
         fault = await fault_of(server.url, ask)
     # In a stream a page that comes in one piece hides its status.
@@ -206,7 +206,7 @@ async def test_an_agent_that_could_not_reach_another_and_hangs_up_was_reached(as
 
     for _ in range(10):
         async with http2_server(says_so) as server:
-            # What it did before, it would do again.
+            # It would do the same again.
             assert isinstance(await fault_of(server.url, ask), UpstreamReset)
 
 
@@ -228,7 +228,7 @@ SILENT: dict[str, Script] = {
 
 @for_each("name", SILENT)
 @undisturbed(0.1)
-async def test_who_does_not_answer_in_time_is_late_and_is_told_that_nobody_waits(name: str) -> None:
+async def test_a_late_agent_is_a_timeout_and_its_call_is_cancelled(name: str) -> None:
     for kind, ask in (
         (UpstreamTimeout, lambda channel: channel.unary(PATH, b"q", (), timeout=0.2)),
         (UpstreamTimeout, lambda channel: channel.stream(PATH, b"q", (), first=0.2, timeout=None)),

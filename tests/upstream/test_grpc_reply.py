@@ -1,4 +1,4 @@
-"""What an answer over gRPC gives to who relays it: messages, headers, and the status at its end."""
+"""The parts of an answer over gRPC: messages, headers, and the status at its end."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -38,7 +38,7 @@ async def stream(channel: GrpcChannel) -> GrpcReply:
 # ---- A stream --------------------------------------------------------------------------------------------------------
 
 
-async def test_what_takes_may_refuse_and_the_agent_is_told_when_the_answer_is_closed() -> None:
+async def test_a_consumer_may_refuse_a_message_and_closing_cancels_the_call() -> None:
     async with asked(hangs(b"one", b"two")) as (channel, agent):
         answer = await stream(channel)
 

@@ -61,7 +61,7 @@ async def test_a_replica_is_as_it_answers(status: bytes, told: str) -> None:
         assert backend.requests[-1].target == b"/healthz"
 
 
-async def test_one_that_leaves_is_down_until_it_answers_and_only_one_that_has_gone_on_failing() -> None:
+async def test_a_replica_is_down_after_repeated_failures_until_it_answers() -> None:
     async with fronted(resets_at_once) as (gateway, backend):
         asking = checker(gateway, fail_after=2, pass_after=2)
         await asking.check_all()
@@ -75,7 +75,7 @@ async def test_one_that_leaves_is_down_until_it_answers_and_only_one_that_has_go
         assert state(gateway).startswith("up")
 
 
-async def test_it_is_asked_again_and_again_where_the_file_says_so() -> None:
+async def test_configured_health_checks_repeat() -> None:
     more = "health: { path: /healthz, every: 10ms, fail_after: 1 }\nupstream_auth: { bearer: secret-of-the-gateway }"
     script = answering(*[b"503 Service Unavailable"] * 30, b"200 OK")
     async with fronted(script, more) as (gateway, backend):

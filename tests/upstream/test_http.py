@@ -1,4 +1,4 @@
-"""Which interface a call goes to, and the request that the agent gets."""
+"""The interface that a call goes to, and the request that the agent gets."""
 
 import json
 from dataclasses import dataclass, field
@@ -156,7 +156,7 @@ async def test_two_subjects_never_look_alike_to_an_agent(one: str, two: str) -> 
     assert (first["x-a2a-subject"].strip() == second["x-a2a-subject"].strip()) == (one == two)
 
 
-async def test_what_was_worked_out_for_one_head_holds_for_no_other_call_or_caller() -> None:
+async def test_cached_headers_of_a_head_hold_for_no_other_call_or_caller() -> None:
     cards = offers(
         (RPC, "http://agent:8000/base/rpc"), (RPC_0_3, "http://agent:8000/old"), (REST, "http://agent:8000/r")
     )

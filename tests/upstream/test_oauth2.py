@@ -77,7 +77,7 @@ async def test_client_credentials_are_shown_as_the_server_wants_them(client_auth
         }
 
 
-async def test_callers_never_get_each_others_token_whatever_happens() -> None:
+async def test_callers_never_get_each_others_token() -> None:
     async with source(EXCHANGE) as (tokens, endpoint, times):
         chance = random.Random(8693)
 
@@ -134,7 +134,7 @@ async def test_an_exchanged_token_does_not_outlive_the_callers() -> None:
         assert await tokens.token(caller) != "ada@1"
 
 
-async def test_while_a_token_is_still_good_a_broken_endpoint_is_noticed_by_nobody() -> None:
+async def test_a_broken_endpoint_is_unnoticed_while_the_token_is_valid() -> None:
     async with source() as (tokens, endpoint, times):
         assert await tokens.token() == "t1"
         endpoint.answer = lambda _: refused("server_error", status=b"500 Oops")
@@ -221,7 +221,7 @@ async def test_a_caller_whose_token_is_refused_stops_nobody_else() -> None:
         assert await tokens.token(subject("bad")) == "bad@4"
 
 
-async def test_what_an_agent_refuses_is_dropped_once() -> None:
+async def test_a_token_that_an_agent_refuses_is_dropped_once() -> None:
     async with source() as (tokens, _, times):
         first = await tokens.pair()
         assert tokens.refused(first)
@@ -236,7 +236,7 @@ async def test_what_an_agent_refuses_is_dropped_once() -> None:
         assert await tokens.pair() == (b"authorization", b"Bearer t3")
 
 
-async def test_there_is_a_bound_on_what_is_kept_and_the_longest_unused_goes_first() -> None:
+async def test_kept_tokens_are_bounded_and_the_least_recently_used_goes_first() -> None:
     async with source(EXCHANGE) as (tokens, endpoint, _):
         assert await tokens.token(subject("first")) == "first@1"
         assert await tokens.token(subject("second")) == "second@2"
@@ -252,7 +252,7 @@ async def test_there_is_a_bound_on_what_is_kept_and_the_longest_unused_goes_firs
 
 
 async def test_the_socket_of_a_handshake_that_never_ends_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oauth2, "_CONNECT", 0.05)
+    monkeypatch.setattr(oauth2, "CONNECT", 0.05)
     closed = asyncio.Event()
 
     async def read_to_the_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

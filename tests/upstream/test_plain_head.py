@@ -52,7 +52,7 @@ UNUSUAL = {
 
 
 @for_each("data", UNUSUAL.values())
-def test_whatever_is_unusual_is_left_to_the_parser(data: bytes) -> None:
+def test_unusual_heads_are_left_to_the_parser(data: bytes) -> None:
     kept = heads()
     assert kept.read(data) is None
     # Nor is it read by the one before.
@@ -60,7 +60,7 @@ def test_whatever_is_unusual_is_left_to_the_parser(data: bytes) -> None:
     assert kept.read(data) is None
 
 
-def test_of_a_head_that_is_known_every_header_is_the_next_ones_own() -> None:
+def test_cached_heads_share_no_headers() -> None:
     kept, found = heads(), []
     for length in (b"2", b"0", b"10", b"2"):
         made = ResponseParser(BYTES, COUNT, kept)

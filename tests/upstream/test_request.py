@@ -83,7 +83,7 @@ def test_a_refusal_does_not_repeat_the_value() -> None:
 
 
 @given(st.lists(st.tuples(st.binary(max_size=8), st.binary(max_size=8)), max_size=4), st.binary(max_size=8))
-def test_whatever_goes_in_as_many_headers_come_out(pairs: list[tuple[bytes, bytes]], tail: bytes) -> None:
+def test_a_request_head_has_exactly_the_given_headers(pairs: list[tuple[bytes, bytes]], tail: bytes) -> None:
     try:
         made = request_head(b"POST", b"/" + tail, b"agent", pairs, 0)
     except ValueError:

@@ -46,7 +46,7 @@ async def test_held_back_answers_arrive_whole() -> None:
         assert await ask(pool) == b"next"
 
 
-async def test_of_a_stream_whose_client_does_not_read_nothing_is_held() -> None:
+async def test_nothing_is_held_of_a_stream_whose_client_does_not_read() -> None:
     async with pooled(endless(CHUNKS, chunk(b"x" * 1000))) as (backend, pool):
         response = await send(pool)
         full, reads, goes_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -56,7 +56,7 @@ async def test_of_a_stream_whose_client_does_not_read_nothing_is_held() -> None:
             taken.append(len(data))
             if reads.is_set() and sum(taken) > 1 << 20:
                 goes_on.set()
-            # What came before it flowed is taken.
+            # Bytes that came before the flow are taken.
             return reads.is_set() or len(taken) < 2
 
         async def settle() -> None:

@@ -1,4 +1,4 @@
-"""What the bytes of an answer mean, and which are refused."""
+"""The reading of an answer's bytes, and the bytes that are refused."""
 
 from collections.abc import Callable
 
@@ -82,7 +82,7 @@ UNUSUAL = {
 
 
 @for_each("data", UNUSUAL.values())
-def test_what_is_not_one_whole_chunk_is_left_to_the_parser(data: bytes) -> None:
+def test_partial_and_several_chunks_are_left_to_the_parser(data: bytes) -> None:
     assert read(CHUNKS).chunk(data) is None
 
 
@@ -150,7 +150,7 @@ def test_bytes_behind_the_end_are_never_part_of_anything(answer: bytes, extra: b
 
 @given(st.lists(st.binary(max_size=60), max_size=6))
 def test_garbage_is_refused_or_awaited_but_never_an_answer(pieces: list[bytes]) -> None:
-    # What begins like an answer may be one.
+    # Bytes that begin like an answer may be one.
     assume(not b"".join(pieces).startswith(b"HTTP/1."))
     made = reader()
     try:
@@ -205,7 +205,7 @@ def test_a_connection_in_any_doubt_is_not_reused(answer: bytes) -> None:
         whole(b"x", b"content-encoding: gzip"), whole(b"x", b"content-encoding: identity, br"),
     ],
 )  # fmt: skip
-def test_what_can_be_understood_in_two_ways_is_refused(answer: bytes) -> None:
+def test_ambiguous_responses_are_refused(answer: bytes) -> None:
     assert refusal(answer)
     # However it is cut.
     assert refusal(*(answer[at : at + 1] for at in range(len(answer))))

@@ -91,7 +91,7 @@ VERSION = ((b"A2A-Version", b"1.0"),)
 @for_each("streams", [False, True])
 @for_each("client", ["1.0", "0.3", "rest"])
 @for_each("spoken", ["jsonrpc", "rest"])
-async def test_what_can_be_read_in_two_ways_is_refused(spoken: str, client: str, said: str, *, streams: bool) -> None:
+async def test_ambiguous_answers_are_refused(spoken: str, client: str, said: str, *, streams: bool) -> None:
     async with speaking(spoken) as (gateway, speaker):
         speaker.said = TWICE[said]
         answer = await told(gateway, client, streams=streams)

@@ -55,9 +55,7 @@ def test_a_preflight_gets_the_headers_and_the_age_of_the_file() -> None:
 
 @for_each("policy", [SOME, CLOSED])
 @for_each("kind", [b"text/plain;charset=UTF-8", b"application/x-www-form-urlencoded", b"", None])
-def test_what_a_form_could_have_sent_from_a_page_that_may_not_call_is_forged(
-    policy: Policy, kind: bytes | None
-) -> None:
+def test_form_requests_of_forbidden_pages_are_forged(policy: Policy, kind: bytes | None) -> None:
     for head in (request(OTHER), request(b"null", "DELETE")):
         typed = head.headers if kind is None else (*head.headers, (b"content-type", kind))
         assert policy.is_forged(Head(head.method, head.path, headers=typed))
@@ -73,7 +71,7 @@ def test_what_a_form_could_have_sent_from_a_page_that_may_not_call_is_forged(
         request(OTHER, "HEAD"),
     ],
 )  # fmt: skip
-def test_what_needs_a_preflight_or_changes_nothing_is_not_forged(head: Head) -> None:
+def test_preflighted_and_safe_requests_are_not_forged(head: Head) -> None:
     assert not SOME.is_forged(head)
     assert not ANY.is_forged(head)
     assert not ANY.is_forged(request(OTHER))

@@ -141,7 +141,7 @@ async def test_a_version_that_0_3_cannot_name_is_an_internal_error_there() -> No
 async def test_a_503_says_when_to_try_again(given: float | None, sent: bytes) -> None:
     wire, _ = await refused(faults.Overloaded("busy", retry_after=given), Binding.JSONRPC)
     assert dict(wire.headers)[b"retry-after"] == sent
-    # What is no 503 on this wire has none: there the SDKs do not look for it.
+    # Other statuses than 503 have none here: the SDKs do not look for it.
     rpc, _ = await refused(faults.UpstreamConnect("no", retry_after=3.0), Binding.JSONRPC)
     assert b"retry-after" not in dict(rpc.headers)
 
@@ -182,12 +182,12 @@ async def test_the_last_event_of_an_http_json_stream_is_its_error_body() -> None
 
 
 @for_each(("binding", "stream"), [(Binding.REST, True), (Binding.REST, False), (Binding.JSONRPC, False)])
-async def test_what_has_no_last_word_is_cut(binding: Binding, *, stream: bool) -> None:
+async def test_a_response_without_an_error_form_is_cut(binding: Binding, *, stream: bool) -> None:
     wire, _ = await refused(faults.UpstreamReset("told"), binding, Version.V0_3, opened=True, stream=stream)
     assert (wire.sent, wire.closed, wire.was_cut) == (b"", False, True)
 
 
-def test_what_looks_alike_is_said_alike() -> None:
+def test_hidden_and_missing_agents_have_equal_errors() -> None:
     for group in (
         {faults.NoEndpoint, faults.TenantDeniedEndpoint},
         {faults.NoRoute, faults.TenantDenied, faults.HiddenConflict},

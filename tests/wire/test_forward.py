@@ -39,7 +39,7 @@ async def speaking(dialect: str, script: Script, preface: str = "") -> AsyncIter
     """A gateway in front of an agent at /echo that speaks one dialect alone, such as `jsonrpc 1.0`.
 
     Args:
-        preface: What the file says before its agents.
+        preface: Text in front of the agents.
     """
     protocol, version = dialect.split(" ")
     async with ScriptedBackend(agent(script)) as backend:
@@ -63,7 +63,7 @@ async def test_a_method_of_two_generations_is_relayed_to_an_agent_of_either(vers
         assert backend.requests[0].body == GET_OLDER
 
 
-async def test_what_the_callers_generation_does_not_say_is_the_agents_to_judge_where_it_speaks_the_same() -> None:
+async def test_unknown_values_reach_an_agent_of_the_same_dialect() -> None:
     odd = CALL.replace(b'"role":"ROLE_USER"', b'"role":7')
     async with speaking("jsonrpc 1.0", answers(whole(RESULT))) as (gateway, backend):
         assert (await gateway.post("/echo", odd)).body == RESULT

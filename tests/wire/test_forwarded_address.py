@@ -1,4 +1,4 @@
-"""Where a request comes from."""
+"""The origin of a request."""
 
 from ipaddress import ip_network
 

@@ -1,4 +1,4 @@
-"""Whatever an agent does, its caller gets one clean answer and nobody else anything of it (safety B4, T14, R7)."""
+"""The caller of a hostile agent gets one clean answer, and nobody else gets anything of it (safety B4, T14, R7)."""
 
 import asyncio
 import json
@@ -91,7 +91,7 @@ async def opened(times: str) -> AsyncIterator[tuple[Running, ScriptedBackend]]:
 
 
 @for_each("behaviour", BEHAVIOURS.values())
-async def test_whatever_an_agent_does_is_told_cleanly_and_reaches_no_other_caller(behaviour: Behaviour) -> None:
+async def test_hostile_answers_are_clean_errors_and_reach_no_other_caller(behaviour: Behaviour) -> None:
     turning = Turning(behaviour.script)
     times = TIMES if behaviour.reason in ("upstream_timeout", "upstream_idle") else ""
     # The gateway remembers of an agent whether it makes up ids, and then takes no connection twice.
@@ -144,7 +144,7 @@ async def test_an_answer_that_ends_at_any_byte_but_the_last_is_no_answer(death: 
 # ---- What the wire cannot show ---------------------------------------------------------------------------------------
 
 
-async def test_after_the_answer_of_another_call_the_connection_serves_nobody_who_waits() -> None:
+async def test_a_connection_with_another_calls_answer_serves_no_waiting_call() -> None:
     """The next caller queues for that very connection, and would be handed it in the same moment."""
     go_on = asyncio.Event()
 
@@ -152,7 +152,7 @@ async def test_after_the_answer_of_another_call_the_connection_serves_nobody_who
         await wire.request()
         await go_on.wait()
         await wire.send(whole(RESULT.replace(b'"id":1', b'"id":"next"').replace(b'"ho"', b'"of another"')))
-        # What it would give whoever comes next.
+        # Its answer to the next call.
         await wire.request()
         await wire.send(whole(RESULT.replace(b'"id":1', b'"id":"next"').replace(b'"ho"', b'"of another"')))
 

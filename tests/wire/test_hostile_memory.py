@@ -1,4 +1,4 @@
-"""What an agent can make a gateway hold: a process of its own, its memory read from outside (safety B4, R7, R20).
+"""Memory that an agent can make a gateway hold: a separate process, measured from outside (safety B4, R7, R20).
 
 Each flood is an agent that sends without end, or as much as it can, to a client that reads or does not, while another
 client calls the same agent. The figures are how far the process grew at its highest, and how long that client waited;
@@ -87,7 +87,7 @@ FLOODS = {
 
 
 class Memory:
-    """What a process holds, in bytes."""
+    """The memory of a process, in bytes."""
 
     def __init__(self, pid: int) -> None:
         self._folder = Path(f"/proc/{pid}")
@@ -100,12 +100,12 @@ class Memory:
 
     @property
     def growth(self) -> int:
-        """How far above the base it was at its highest since."""
+        """Return how far above the base the peak since then was."""
         return self._read("VmHWM") - self._base
 
     @property
     def ever(self) -> int:
-        """How far above what was held at first that was."""
+        """Return how far above the first reading the peak was."""
         return self._read("VmHWM") - self._first
 
     def _read(self, name: str) -> int:
@@ -180,7 +180,7 @@ RARE = (
     "endless comments", "endless empty lines", "endless events", "endless events in tiny chunks",
     "endless events that say nothing",
 )  # fmt: skip
-"""Those that differ from another one in the pieces alone; the gateway works for as long as they are sent."""
+"""Cases that differ from another one in the pieces alone; the gateway works for as long as they are sent."""
 
 
 @pytest.mark.parametrize(
@@ -191,13 +191,13 @@ async def test_no_agent_makes_the_gateway_hold_much(flood: Flood, site: Site, re
     site.memory.begin()
     sent, waited = await flooded(flood, site)
     growth, ever = site.memory.growth, site.memory.ever
-    # Whoever calls next is served, and by another connection.
+    # The next call is served, and by another connection.
     assert await good_call(site.process) == RESULT
     name = request.node.callspec.id
     held = f"{growth / (1 << 20):.1f} MiB held"
     sys.stdout.write(f"{name}: {sent / (1 << 20):.1f} MiB sent, {held}, others waited {waited * 1e3:.0f} ms\n")
     assert growth < MOST
-    # What was let go of before, and may be used again, is no place for all of this one.
+    # Memory freed before, which may be reused, cannot hold all of this one.
     assert ever < ENOUGH
     assert waited < WAITS
 

@@ -74,19 +74,19 @@ async def test_messages_to_an_agent_that_executes_and_resets_are_executed_once_e
         assert executing.executed.total() == messages
 
 
-def gated(gate: asyncio.Event) -> Script:
+def held_until(release: asyncio.Event) -> Script:
     async def play(wire: Wire) -> None:
         while True:
             await wire.request()
-            await gate.wait()
+            await release.wait()
             await wire.send(whole(RESULT))
 
     return agent(play)
 
 
 async def test_the_second_of_two_waits_for_the_first_and_has_its_own_id() -> None:
-    gate = asyncio.Event()
-    async with fronted(gated(gate), IDEMPOTENT) as (gateway, backend):
+    release = asyncio.Event()
+    async with fronted(held_until(release), IDEMPOTENT) as (gateway, backend):
         first = asyncio.ensure_future(gateway.post("/echo", sends(1, "m")))
         await backend.until(lambda: len(backend.requests) == 1)
         # Members in another order, and with other spaces, say the same.
@@ -95,7 +95,7 @@ async def test_the_second_of_two_waits_for_the_first_and_has_its_own_id() -> Non
         )
         second = asyncio.ensure_future(gateway.post("/echo", other))
         await gateway.until(lambda: gateway.serving == 2)
-        gate.set()
+        release.set()
         one, two = (await first).json, (await second).json
         assert (one["id"], two["id"]) == (1, "two")
         assert one["result"] == two["result"]
@@ -114,15 +114,15 @@ async def test_one_id_with_two_bodies_is_refused() -> None:
         assert len(backend.requests) == 1
 
 
-async def test_one_that_is_worked_on_for_long_keeps_no_others_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_send_keeps_no_other_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idempotency, "MOST", 3)
-    gate = asyncio.Event()
+    release = asyncio.Event()
 
     async def play(wire: Wire) -> None:
         while True:
             request = await wire.request()
             if b"slow" in request.body:
-                await gate.wait()
+                await release.wait()
             await wire.send(whole(RESULT))
 
     async with fronted(agent(play), IDEMPOTENT) as (gateway, backend):
@@ -136,12 +136,12 @@ async def test_one_that_is_worked_on_for_long_keeps_no_others_answer(monkeypatch
         # Nor is it forgotten itself.
         again = asyncio.ensure_future(gateway.post("/echo", sends(2, "slow")))
         await gateway.until(lambda: gateway.serving == 2)
-        gate.set()
+        release.set()
         assert [(await slow).json["id"], (await again).json["id"]] == [1, 2]
         assert len(backend.requests) == 7
 
 
-async def test_what_went_wrong_is_not_kept() -> None:
+async def test_failed_sends_are_not_kept() -> None:
     async with fronted(resets_at_once, f"{IDEMPOTENT}\nretry: {{ max: 0 }}") as (gateway, backend):
         assert "error" in (await gateway.post("/echo", sends(1, "m"))).json
         backend.script = agent(answers(whole(RESULT)))
@@ -160,9 +160,9 @@ async def test_two_tenants_may_have_one_id() -> None:
             assert len(backend.requests) == 2
 
 
-async def test_who_waits_for_one_that_leaves_is_the_next_to_send() -> None:
-    gate = asyncio.Event()
-    async with fronted(gated(gate), IDEMPOTENT) as (gateway, backend):
+async def test_a_send_that_waits_for_one_that_leaves_is_sent_next() -> None:
+    release = asyncio.Event()
+    async with fronted(held_until(release), IDEMPOTENT) as (gateway, backend):
         leaving = await gateway.client()
         await leaving.ask("POST", "/echo", sends(1, "m"), ((b"content-type", b"application/json"),))
         await backend.until(lambda: len(backend.requests) == 1)
@@ -170,5 +170,5 @@ async def test_who_waits_for_one_that_leaves_is_the_next_to_send() -> None:
         await gateway.until(lambda: gateway.serving == 2)
         leaving.leave()
         await backend.until(lambda: len(backend.requests) == 2)
-        gate.set()
+        release.set()
         assert (await second).json["id"] == 2

@@ -40,7 +40,7 @@ def code(answer: Answer) -> Any:
     return answer.json["error"]["code"]
 
 
-async def test_what_is_strict_json_goes_on_byte_for_byte() -> None:
+async def test_strict_json_is_forwarded_byte_for_byte() -> None:
     async with fronted(answers(whole(RESULT.replace(b'"id":1', b'"id":"c-1"')))) as (gateway, backend):
         client = await gateway.client()
         for body in TAKEN:
@@ -49,7 +49,7 @@ async def test_what_is_strict_json_goes_on_byte_for_byte() -> None:
         assert [request.body for request in backend.requests] == TAKEN
 
 
-async def test_what_is_none_is_answered_with_no_id_and_reaches_nobody() -> None:
+async def test_malformed_json_is_refused_without_an_id_and_reaches_no_agent() -> None:
     async with fronted(answers(whole(RESULT))) as (gateway, backend):
         client = await gateway.client()
         for name, body in REFUSED.items():
@@ -62,7 +62,7 @@ async def test_what_is_none_is_answered_with_no_id_and_reaches_nobody() -> None:
         assert backend.requests == []
 
 
-async def test_what_is_none_is_a_bad_request_over_http_json() -> None:
+async def test_malformed_json_is_a_bad_request_over_http_json() -> None:
     async with fronted(answers(whole(b"{}"))) as (gateway, backend):
         client = await gateway.client()
         for name in REFUSED:
@@ -91,7 +91,7 @@ async def test_a_member_in_two_guises_reaches_nobody() -> None:
         assert backend.requests == []
 
 
-async def test_what_is_not_exactly_the_tenant_reaches_nobody() -> None:
+async def test_an_inexact_tenant_reaches_no_agent() -> None:
     text = "agents: { echo: { backend: URL, match: { path: /echo, tenant: acme } } }"
     async with configured(text) as (gateway, backend):
         client = await gateway.client()
@@ -104,7 +104,7 @@ async def test_what_is_not_exactly_the_tenant_reaches_nobody() -> None:
                 await client.ask("POST", "/echo", ENVELOPE % params, [JSON])
                 answer = await client.answer()
                 assert (name, code(answer), answer.json["id"]) == (name, -32602, "c-1")
-                # What can be a tenant is another one.
+                # A valid tenant is another one.
                 reason = "NO_ROUTE" if name in OTHER_TENANTS else "BAD_REQUEST"
                 assert (name, answer.reasons[-1]) == (name, reason)
                 await client.ask("POST", OVER_REST, params, [JSON])

@@ -58,12 +58,12 @@ async def test_beyond_what_the_process_may_hold_a_call_is_refused_as_overloaded(
                 assert told == ["overloaded"] or (told == ["cut"] and operation is STREAM), (client, operation)
                 line = await site.gateway.line(of=lines + 1)
                 assert (line["reason"], line["binding"]) == ("overloaded", client.binding.label)
-        # What was held has been let go: as much fits as at first.
+        # The memory is free again: as much fits as at first.
         assert len(await site.ask(name, JSONRPC, STREAM, MIB)) == EVENTS
         assert len((await site.ask(name, JSONRPC, SEND, MIB))[0]) == MIB
 
 
-async def test_what_a_client_does_not_read_counts_until_it_has_left(tmp_path: Path) -> None:
+async def test_unread_bytes_count_until_the_client_has_left(tmp_path: Path) -> None:
     async with lengthy(tmp_path, "jsonrpc 1.0", settings="answers_limit: 12MiB") as site:
         gateway = site.gateway
         slow = await gateway.client()

@@ -39,7 +39,7 @@ async def test_a_long_answer_of_too_many_values_is_refused(inside: bytes) -> Non
 
 
 async def test_a_connection_serves_no_other_call_before_a_long_answer_on_it_was_read() -> None:
-    """Whose the next answer on it would be nobody knows (safety T14)."""
+    """Nobody would know whose the next answer on it is (safety T14)."""
     async with fronted(answers(whole(lengthy(b'{"id":1,', b"}")))) as (gateway, backend):
         for _ in range(2):
             assert (await gateway.post("/echo")).status == 200

@@ -1,4 +1,4 @@
-"""What agents before 1.0 know under one of two names: their clients may ask under either."""
+"""Methods that agents before 1.0 know under one of two names: clients may use either."""
 
 import json
 from pathlib import Path
@@ -71,7 +71,7 @@ async def asked(client: httpx.AsyncClient, gateway: Scripted, how: str) -> Any:
 
 
 ALIAS = "agent/authenticatedExtendedCard"
-"""What a draft of 0.2 called the method of 0.3."""
+"""The name in a draft of 0.2 of the method of 0.3."""
 WAYS = [
     "/agent/authenticatedExtendedCard", "agent/getAuthenticatedExtendedCard", ALIAS, "/v1/card", "/extendedAgentCard",
     "GetExtendedAgentCard",
@@ -100,7 +100,7 @@ async def test_an_agent_that_knows_the_path_alone_is_asked_there(
     assert last.header(b"content-type") is None
 
 
-async def test_who_asks_by_the_path_gets_a_card_of_its_generation_without_an_envelope(tmp_path: Path) -> None:
+async def test_a_card_requested_by_path_has_its_generation_and_no_envelope(tmp_path: Path) -> None:
     async with agent(knows(method=result(CARD)), tmp_path, "jsonrpc 0.3") as (gateway, client):
         answer = await client.get(gateway.url + PATH.decode())
         url = gateway.url
@@ -117,7 +117,7 @@ async def test_an_agent_that_knows_both_is_asked_once(tmp_path: Path) -> None:
         assert len(gateway.backend.requests) == len(ways)
 
 
-async def test_where_there_is_none_the_agents_own_error_is_told(tmp_path: Path) -> None:
+async def test_the_agents_own_error_is_returned_without_a_card(tmp_path: Path) -> None:
     async with agent(knows(), tmp_path, "jsonrpc 0.3") as (gateway, client):
         assert await asked(client, gateway, "agent/getAuthenticatedExtendedCard") == -32601
         answer = await client.get(gateway.url + PATH.decode())
@@ -140,7 +140,7 @@ async def test_a_refusal_at_the_path_is_not_asked_around(tmp_path: Path) -> None
 
 @for_each("learns", [True, False])
 @for_each("how", ["agent/getAuthenticatedExtendedCard", "/v1/card"])
-async def test_where_the_other_way_breaks_off_the_agent_is_asked_anew(how: str, learns: object, tmp_path: Path) -> None:
+async def test_a_broken_fallback_asks_the_agent_anew(how: str, learns: object, tmp_path: Path) -> None:
     """Another replica may know the first way."""
     cut = 0
 

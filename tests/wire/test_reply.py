@@ -1,4 +1,4 @@
-"""What an agent answers reaches the client byte for byte; what is no answer does not reach it at all."""
+"""An agent's answer reaches the client byte for byte; other bytes do not reach it at all."""
 
 import json
 
@@ -63,7 +63,7 @@ async def test_any_json_document_or_none_is_an_answer_over_http_json(body: bytes
 
 
 @for_each("body", [b'{"x":"\xff"}', b'"\xff"', b"[NaN]", b"1 2", '{"x":1}'.encode("utf-16")])
-async def test_what_is_no_json_document_is_no_answer_over_http_json(body: bytes) -> None:
+async def test_an_answer_that_is_no_json_is_refused_over_http_json(body: bytes) -> None:
     async with fronted(answers(whole(body))) as (gateway, _):
         assert (await gateway.get("/echo/tasks/t1")).status == 502
 
@@ -97,7 +97,7 @@ NO_ANSWERS = {
 
 @for_each("raw", NO_ANSWERS.values())
 @for_each("path", ["/echo", "/echo/message:send", "/echo/v1/message:send"])
-async def test_what_is_no_answer_is_refused_in_the_callers_dialect_and_shows_no_address(path: str, raw: bytes) -> None:
+async def test_a_malformed_answer_is_refused_in_the_callers_dialect_without_an_address(path: str, raw: bytes) -> None:
     async def script(wire: Wire) -> None:
         await wire.request()
         place = b"127.0.0.1:%d" % wire.backend.port
@@ -233,7 +233,7 @@ async def test_a_client_reads_an_answer_as_the_gateway_did(said: bytes, passed: 
 
 
 @for_each("field", [b"content-type: application/json", b"connection: content-type", b"content-type:"])
-async def test_an_answer_is_json_whatever_hides_its_type(field: bytes) -> None:
+async def test_an_answer_with_a_hidden_content_type_is_json_or_refused(field: bytes) -> None:
     raw = b"HTTP/1.1 200 OK\r\n" + field + b"\r\ncontent-length: %d\r\n\r\n" % len(RESULT) + RESULT
     async with fronted(answers(raw)) as (gateway, _):
         answer = await gateway.post("/echo")
@@ -257,7 +257,7 @@ async def test_an_answer_is_json_whatever_hides_its_type(field: bytes) -> None:
         RESULT.replace(b'"ho"', b"[" * 100_000 + b"]" * 100_000),
     ],
 )  # fmt: skip
-async def test_what_clients_could_read_in_two_ways_or_not_at_all_is_refused(body: bytes) -> None:
+async def test_ambiguous_and_unreadable_answers_are_refused(body: bytes) -> None:
     async with fronted(answers(whole(body))) as (gateway, _):
         answer = await gateway.post("/echo")
         assert (answer.status, answer.json["id"], answer.json["error"]["code"]) == (200, 1, -32006)

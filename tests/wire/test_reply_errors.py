@@ -68,7 +68,7 @@ async def test_an_agent_that_says_when_to_come_again_keeps_its_status(
 
 
 @for_each("said", [b"soon", b"-1", b"1.5", b"\xff", b""])
-async def test_who_does_not_say_when_to_come_again_is_no_503(said: bytes) -> None:
+async def test_a_503_without_a_valid_retry_after_is_an_upstream_error(said: bytes) -> None:
     async with fronted(page(PAGE, b"text/html", b"503 Busy", b"retry-after: " + said)) as (gateway, _):
         answer = await gateway.post("/echo")
         assert (answer.status, answer.json["error"]["code"], answer.header("retry-after")) == (200, -32006, None)
@@ -124,7 +124,7 @@ async def test_no_agent_challenges_the_gateways_clients(status: bytes, more: str
             assert {line["reason"] for line in gateway.lines} <= {"upstream_protocol"}
 
 
-async def test_what_an_agent_forbids_is_its_own_word_without_a_challenge() -> None:
+async def test_a_403_of_an_agent_passes_without_its_challenge() -> None:
     body = b'{"jsonrpc":"2.0","id":1,"error":{"code":-31403,"message":"not yours"}}'
     script = answers(whole(body, b"www-authenticate: Basic realm=evil", status=b"403 Forbidden"))
     async with fronted(script) as (gateway, _):

@@ -74,7 +74,7 @@ async def test_a_trace_that_is_none_reaches_no_agent_and_no_log() -> None:
         assert (await gateway.line())["trace_id"] is None
 
 
-async def test_what_a2a_and_tracing_need_is_passed_on() -> None:
+async def test_headers_of_a2a_and_tracing_are_forwarded() -> None:
     sent = [
         (b"A2A-Version", b"1.0"),
         (b"A2A-Extensions", b"https://a.test/x, https://b.test/y"),
@@ -92,7 +92,7 @@ async def test_what_a2a_and_tracing_need_is_passed_on() -> None:
         assert (await gateway.line())["trace_id"] == "0af7651916cd43dd8448eb211c80319c"
 
 
-async def test_what_connection_names_is_hop_by_hop_but_never_a_header_of_the_gateways() -> None:
+async def test_headers_named_by_connection_are_dropped_but_never_the_gateways_own() -> None:
     connection = (b"Connection", b"keep-alive, X-A2A-Tenant, Authorization, traceparent, X-Request-Id")
     async with guarded() as (gateway, backend):
         answer = await gateway.post("/support", CALL, [bearer("acme"), connection, (b"traceparent", b"x")])
@@ -142,7 +142,7 @@ async def test_two_credentials_in_one_request_are_none(shown: list[tuple[bytes, 
         assert backend.requests == []
 
 
-async def test_what_the_file_adds_passes_in_one_spelling() -> None:
+async def test_configured_headers_are_forwarded_in_one_spelling() -> None:
     async with fronted(answers(whole(RESULT)), "forward_headers: [X-Region, X-Tier]") as (gateway, backend):
         sent = [(b"X-Region", b"eu"), (b"X_Region", b"evil"), (b"x-regioN", b"us"), (b"X.Tier", b"evil")]
         await gateway.post("/echo", CALL, [*sent, (b"X_Tier", b"evil"), (b"Connection", b"close, X-Tier")])

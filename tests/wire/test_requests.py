@@ -140,7 +140,7 @@ async def test_a_body_of_json_is_taken_under_every_name_of_it(said: bytes) -> No
     async with fronted(answers(whole(RESULT))) as (gateway, _):
         assert (await gateway.ask("POST", "/echo", CALL, [(b"Content-Type", said)])).body == RESULT
         assert (await gateway.ask("POST", "/echo", CALL)).body == RESULT
-        # What has no body is of no type.
+        # An answer without a body has no type.
         for method, path in (("GET", "/echo/tasks/t"), ("POST", "/echo/tasks/t:cancel")):
             assert (await gateway.ask(method, path, None, [(b"Content-Type", b"text/plain")])).status == 200
 
@@ -209,7 +209,7 @@ async def test_a_binding_that_the_card_does_not_list_is_answered_all_the_same() 
 # ---- What breaks inside --------------------------------------------------------------------------------------------
 
 
-async def test_what_breaks_inside_shows_nothing_of_it(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+async def test_internal_errors_reveal_nothing(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
     def broken(*_: Any, **__: Any) -> Any:
         raise RuntimeError("upstream at 10.0.0.1 is odd")
 

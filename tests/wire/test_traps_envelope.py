@@ -77,7 +77,7 @@ async def test_every_event_bears_the_clients_id_byte_for_byte(identity: bytes, t
 
 
 @for_each("identity", [b"1.5", b"1.0", b"true", b"[]", b"{}", b"1e3"])
-async def test_what_is_no_id_goes_nowhere(identity: bytes, tmp_path: Path) -> None:
+async def test_a_malformed_id_reaches_no_agent(identity: bytes, tmp_path: Path) -> None:
     """Trap of §4.3: neither a fraction nor a truth is an id, and servers differ on what they make of one."""
     body = b'{"jsonrpc":"2.0","id":%b,"method":"GetTask","params":{"id":"t-1"}}' % identity
     async with agent(plays(plain(TASK_1_0)), tmp_path, "rest 1.0") as (gateway, client):
@@ -167,7 +167,7 @@ async def test_an_error_is_known_in_every_shape_that_agents_give_it(shape: str, 
 
 @for_each("status", [b"200 OK", b"400 Bad Request", b"404 Not Found", b"500 Internal Server Error"])
 @for_each("identity", [{}, {"id": None}])
-async def test_an_error_in_an_envelope_counts_whatever_its_status(
+async def test_an_error_in_an_envelope_counts_with_any_status(
     status: bytes, identity: dict[str, Any], tmp_path: Path
 ) -> None:
     """Traps 17a and 30: a2a-js has a status of HTTP for it, the others have 200; and some forget the id."""
@@ -289,7 +289,7 @@ FRAMES = [
 
 
 @for_each("frame", FRAMES)
-async def test_an_event_is_read_in_whatever_frame(frame: bytes, tmp_path: Path) -> None:
+async def test_an_event_is_read_in_any_frame(frame: bytes, tmp_path: Path) -> None:
     """Trap of §5: servers differ in line ends, comments, names and ids, and one leaves its last event unended."""
     script = plays(lambda _: stream(frame % json.dumps(told("TASK_STATE_COMPLETED")).encode()))
     async with agent(script, tmp_path, "rest 1.0") as (gateway, client):
@@ -324,7 +324,7 @@ async def test_an_agent_is_always_told_the_version_that_it_is_asked_in(
         ("/v1", "1.0", "TASK_STATE_CANCELED"),
     ],
 )
-async def test_a_path_tells_the_generation_of_who_says_none(
+async def test_a_path_tells_the_generation_of_a_request_without_a_version(
     prefix: str, said: str | None, state: str, tmp_path: Path
 ) -> None:
     """Trap 40: so that no client of 1.0 is answered as one of 0.3 for want of a header."""

@@ -137,7 +137,7 @@ GONE = b"HTTP/1.1 204 No Content\r\n\r\n"
         ("rest 1.0", whole(b"null")),
     ],
 )
-async def test_a_deletion_is_200_whatever_the_agent_says_of_it(speaks: str, raw: bytes, tmp_path: Path) -> None:
+async def test_a_deletion_is_200_with_any_status_of_the_agent(speaks: str, raw: bytes, tmp_path: Path) -> None:
     """Trap 30: a2a-js and a2a-java say 204, at which the clients of a2a-python and a2a-go fail."""
     async with agent(plays(lambda _: raw), tmp_path, speaks) as (gateway, client):
         rpc = await call(client, gateway, "DeleteTaskPushNotificationConfig", {"taskId": "t", "id": "c"})
@@ -165,7 +165,7 @@ async def test_a_deletion_without_a_result_has_one_in_the_end(tmp_path: Path) ->
 
 
 @for_each("status", [b"200 OK", b"201 Created", b"202 Accepted"])
-async def test_what_was_created_is_200(status: bytes, tmp_path: Path) -> None:
+async def test_creations_are_answered_with_200(status: bytes, tmp_path: Path) -> None:
     """Trap 30: a2a-js answers a creation, and in 0.3 a message, with 201, and a2a-go's client fails at it."""
     config = {"taskId": "t", "id": "c", "url": HOOK}
     async with agent(plays(plain(config, status)), tmp_path, "rest 1.0") as (gateway, client):

@@ -146,7 +146,7 @@ async def test_parameters_become_a_query_that_every_server_reads(
         ({"pageToken": "x" * 10_000}, "pageToken"),
     ],
 )  # fmt: skip
-async def test_what_no_query_can_say_goes_nowhere(params: dict[str, Any], field: str, tmp_path: Path) -> None:
+async def test_params_that_no_query_can_hold_reach_no_agent(params: dict[str, Any], field: str, tmp_path: Path) -> None:
     """Trap of §8.3: a filter that got lost on the way would show more than was asked for."""
     async with agent(plays(plain(LIST)), tmp_path, "rest 1.0") as (gateway, client):
         answer = await call(client, gateway, "ListTasks", params)

@@ -178,7 +178,7 @@ def _check_clients(config: Config, findings: Findings, today: date) -> None:
     patterns: list[_PlacedPattern] = []
     for name, client in auth.mtls.clients.items():
         patterns += ((at, name, pattern) for at, pattern in _check_patterns(name, client, findings))
-    _check_patterns_differ(patterns, findings)
+    check_patterns_differ(patterns, findings)
 
 
 def _check_client_authorities(mtls: Mtls, findings: Findings, today: date) -> None:
@@ -237,7 +237,7 @@ def _check_patterns(name: str, client: Client, findings: Findings) -> Iterator[t
     yield from patterns
 
 
-def _check_patterns_differ(patterns: list[_PlacedPattern], findings: Findings) -> None:
+def check_patterns_differ(patterns: list[_PlacedPattern], findings: Findings) -> None:
     """Check that of two patterns that fit one name, one is the narrower.
 
     A pattern without wildcards is narrower than all others, so only equal ones of these meet.

@@ -95,7 +95,7 @@ def messages(kind: type[Message]) -> st.SearchStrategy[Message]:
 
 @cache
 def _contents(descriptor: Any) -> st.SearchStrategy[dict[str, Any]]:
-    """What ProtoJSON of a message may have; of a choice one at most."""
+    """Generate the members of a message in ProtoJSON; of a choice one at most."""
     chosen = [each for each in descriptor.oneofs if len(each.fields) > 1]
     inside = {field.name for each in chosen for field in each.fields}
     fields = {field.json_name: _values(field) for field in descriptor.fields if field.name not in inside}

@@ -1,4 +1,4 @@
-"""What each binding puts round the objects: the same parameters, results and events in every dialect."""
+"""The envelope of each binding: the same parameters, results and events in every dialect."""
 
 import json
 from typing import Any
@@ -59,7 +59,7 @@ def test_over_http_json_the_path_says_the_tenant_and_1_0_repeats_it_where_its_sd
     operation: Operation, params: dict[str, Any], *, repeats: bool
 ) -> None:
     call = asked(operation, REST, dict(params))
-    # Whoever dials puts the tenant in front of the path.
+    # The client puts the tenant in front of the path.
     assert call.tenant == "acme"
     assert (b'"tenant":"acme"' in call.body) is repeats
     assert "acme" not in rest_path(call.path, V1_0)

@@ -43,7 +43,7 @@ def read(operation: Operation, version: Version, **members: Any) -> Call:
 
 
 def form(version: Version) -> Form:
-    """That of HTTP+JSON of the same generation."""
+    """Return the HTTP+JSON form of the same generation."""
     return FORMS[Dialect(Binding.REST, version)]
 
 
@@ -203,7 +203,7 @@ def test_every_method_of_the_official_service_is_known_and_no_other(version: Ver
 
 
 @for_each("version", OFFICIAL)
-def test_what_streams_here_streams_there(version: Version) -> None:
+def test_streaming_methods_agree_with_the_schema(version: Version) -> None:
     for method in service(version).methods:
         operation = BY_PATH[f"/{OWN[version]}/{method.name}"].operation
         assert operation.streams is method.server_streaming
@@ -309,7 +309,7 @@ HUB = Hub(data=VALUES, metadata=st.dictionaries(st.text(max_size=4), VALUES, min
 
 @MORE
 @given(st.sampled_from(methods(V1_0)).filter(lambda method: method.operation in HUB.params), st.data())
-def test_what_1_0_can_ask_survives_the_way_there(method: GrpcMethod, data: st.DataObject) -> None:
+def test_params_of_1_0_survive_grpc(method: GrpcMethod, data: st.DataObject) -> None:
     params = data.draw(HUB.params[method.operation])
     written = grpc.write_call(method.operation, V1_0, params)
     read = grpc.read_params(grpc.read_call(method, written))
@@ -318,7 +318,7 @@ def test_what_1_0_can_ask_survives_the_way_there(method: GrpcMethod, data: st.Da
 
 @MORE
 @given(st.sampled_from(sorted(HUB.results)), st.data())
-def test_what_1_0_can_answer_survives_the_way_back(operation: Operation, data: st.DataObject) -> None:
+def test_results_of_1_0_survive_grpc(operation: Operation, data: st.DataObject) -> None:
     result = data.draw(HUB.results[operation])
     read = grpc.read_answer(operation, V1_0, grpc.write_answer(operation, V1_0, result))
     assert moments(without_empties(read)) == moments(without_empties(result))

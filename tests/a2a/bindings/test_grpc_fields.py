@@ -90,7 +90,7 @@ def test_the_tenant_of_a_candidate_of_1_0_is_refused(method: GrpcMethod) -> None
     with pytest.raises(BadParams, match="of a release candidate") as caught:
         read(method, scope + text_field(number, "globex"))
     assert caught.value.field == "tenant"
-    # What has another number may be of a later generation.
+    # Fields with other numbers may be of a later generation.
     assert read(method, scope + text_field(90, "kept")).tenant == ("acme" if method.scoped else None)
 
 
@@ -137,7 +137,7 @@ def test_a_configuration_is_not_named_by_its_task_alone(name: str) -> None:
 
 
 @given(IDS, IDS)
-def test_what_is_written_is_read_again(task: str, config: str) -> None:
+def test_written_resource_names_are_read_again(task: str, config: str) -> None:
     params = {"id": task, "historyLength": 1}
     for method in methods(Version.V0_3):
         operation = method.operation
@@ -170,7 +170,7 @@ def call_with(operation: Operation, version: Version, *, more: bytes = b"", **me
 
 @for_each("name", ["tasks/u", "t", "u", "tasks/u/pushNotificationConfigs/x", "tasks/t/x"])
 @for_each("parent", ["tasks/t", ""])
-def test_what_is_created_has_no_name_of_another_task(parent: str, name: str) -> None:
+def test_a_created_config_cannot_name_another_task(parent: str, name: str) -> None:
     """Servers differ in which of the two they follow."""
     with pytest.raises(BadParams, match="another task"):
         call_with(CREATE, V0_3, parent=parent, config={"name": name})
@@ -193,7 +193,7 @@ def test_a_push_configuration_of_0_3_has_no_place_for_another_webhook() -> None:
 # ---- Another context -------------------------------------------------------------------------------------------------
 
 
-def test_what_names_no_context_stays_the_message_that_it_is() -> None:
+def test_a_message_without_a_context_is_unchanged() -> None:
     for call in (
         call_with(Operation.SEND_MESSAGE, V1_0, message={"task_id": "t"}),
         call_with(Operation.SEND_MESSAGE, V0_3),
@@ -278,7 +278,7 @@ def test_a_mark_in_bytes_is_none() -> None:
     assert without(event, Operation.SEND_STREAMING_MESSAGE, V1_0, event=True) == event
 
 
-def test_what_is_no_answer_is_refused() -> None:
+def test_a_malformed_answer_is_refused() -> None:
     with pytest.raises(UpstreamProtocol):
         without(b"\x0a\xff" + MARK.encode(), Operation.GET_TASK, V1_0, event=False)
 
@@ -292,7 +292,7 @@ TOLD = [Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SEND_MESSAGE, *STRE
 
 @MORE
 @given(version=st.sampled_from(VERSIONS), data=st.data())
-def test_any_event_tells_what_it_does_in_json(version: Version, data: st.DataObject) -> None:
+def test_every_event_has_the_progress_of_its_json(version: Version, data: st.DataObject) -> None:
     message = data.draw(messages(event_class(version))).SerializeToString()
     for operation in STREAMS:
         assert grpc_fields.read_progress(operation, version, message) == in_json(
@@ -301,7 +301,7 @@ def test_any_event_tells_what_it_does_in_json(version: Version, data: st.DataObj
 
 
 def in_json(tree: Any) -> Progress | None:
-    """What the same tells over HTTP+JSON."""
+    """Return the progress that the same event tells over HTTP+JSON."""
     for held in tree.values():
         if isinstance(held, dict) and isinstance(held.get("status"), dict):
             # Left out in ProtoJSON, because it is the first.
@@ -345,7 +345,7 @@ def test_each_kind_of_event_is_told(version: Version) -> None:
 
 
 @for_each("version", VERSIONS)
-def test_push_configurations_tell_whose_they_are(version: Version) -> None:
+def test_push_configurations_name_their_task(version: Version) -> None:
     schema = new if version is Version.V1_0 else old
 
     def config(task: str) -> Any:
@@ -376,7 +376,7 @@ def test_a_task_that_names_nothing_tells_nothing_of_itself() -> None:
 
 
 @for_each("method", BY_PATH.values())
-def test_what_is_no_such_message_is_told_from_what_tells_nothing(method: GrpcMethod) -> None:
+def test_a_malformed_message_differs_from_one_without_progress(method: GrpcMethod) -> None:
     for message in (b"\xff", b"\x0a\x05a", b"{}"):
         assert grpc_fields.read_progress(method.operation, method.version, message) is None
     if method.operation not in TOLD:

@@ -1,4 +1,4 @@
-"""What gRPC and JSON cannot tell each other, as the manual lists it: every row, held against a call that shows it."""
+"""Losses between gRPC and JSON, as the manual lists them: every row is checked against a call that shows it."""
 
 import json
 from collections.abc import Callable
@@ -67,7 +67,7 @@ def asked_in_json(request: Any, operation: Operation = Operation.SEND_MESSAGE) -
 
 
 def answered_in_json(task: new.Task) -> Any:
-    """What a client gets in JSON for an agent's message."""
+    """Return the JSON that a client gets for an agent's message."""
     body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "t"}}
     translation = Translation(call_of({"http": {"body": body}}, JSON), GRPC)
     return json.loads(translation.answer(task.SerializeToString()))["result"]
@@ -112,7 +112,7 @@ def test_a_null_is_nothing_but_where_any_value_may_stand() -> None:
     "gRPC",
     "dropped, which means the same; not a part's content, nor in 1.0 historyLength and includeArtifacts",
 )
-def test_what_is_empty_is_nothing_but_where_it_has_presence() -> None:
+def test_empty_members_are_lost_unless_they_have_presence() -> None:
     empty = {"acceptedOutputModes": [], "returnImmediately": False, "historyLength": 0}
     sent = asked({**saying(text=""), "configuration": empty})
     assert sent.message.parts[0].HasField("text")
@@ -129,13 +129,13 @@ def test_moments_are_in_utc() -> None:
 
 
 @row("timestamp that is no ISO 8601", "gRPC", "dropped")
-def test_what_is_no_moment_is_dropped() -> None:
+def test_a_malformed_timestamp_is_dropped() -> None:
     status = {"state": "TASK_STATE_WORKING", "timestamp": "noon"}
     assert answered({**WORKING, "status": status}) == answered(WORKING)
 
 
 @row("more than some 30 objects or 45 arrays inside one another", "gRPC", "refused: parsers read 100 messages deep")
-def test_what_is_too_deep_for_parsers_is_refused() -> None:
+def test_data_too_deep_for_parsers_is_refused() -> None:
     for levels, wrap in ((30, lambda inner: {"a": inner}), (45, lambda inner: [inner])):
         deep: Any = 1
         for _ in range(levels):
@@ -172,13 +172,13 @@ def test_an_id_that_a_name_cannot_carry_is_refused() -> None:
 )
 def test_a_card_has_the_members_of_its_message() -> None:
     agents = {"name": "A", "version": "1", "capabilities": {"stateTransitionHistory": True}}
-    portrait = sanitize(agents, Discretion())
+    sanitized = sanitize(agents, Discretion())
     served = Served((ServedInterface("gw.example:443", GRPC_0_3, "acme"),), schemes=("api_key",))
-    whole = rebuild(portrait, served)
+    whole = rebuild(sanitized, served)
     assert whole["capabilities"]["stateTransitionHistory"]
     assert whole["transportOptions"]["GRPC"]["scope"] == "acme"
     assert whole["securitySchemes"]["api_key"]["type"] == "apiKey"
-    tree = rebuild(portrait, served, Edition.inside(GRPC_0_3))
+    tree = rebuild(sanitized, served, Edition.inside(GRPC_0_3))
     told = old.AgentCard.FromString(grpc.write_answer(Operation.GET_EXTENDED_CARD, Version.V0_3, tree))
     assert MessageToDict(told)["securitySchemes"] == {
         "api_key": {"apiKeySecurityScheme": {"location": "header", "name": "X-API-Key"}}

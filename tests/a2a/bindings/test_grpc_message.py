@@ -43,7 +43,7 @@ SEND = request_class(method_of(Operation.SEND_MESSAGE, Version.V1_0))
         (b"\x8a\x80\x80\x80\x80\x00\x01a", ParseFailed),
     ],
 )
-def test_what_parsers_could_read_in_two_ways_or_not_at_all_is_refused(message: bytes, kind: type[BadRequest]) -> None:
+def test_an_ambiguous_or_malformed_message_is_refused(message: bytes, kind: type[BadRequest]) -> None:
     with pytest.raises(BadRequest) as caught:
         values(message, 1)
     assert type(caught.value) is kind
@@ -62,7 +62,7 @@ def test_bytes_of_any_kind_are_read_or_refused(message: bytes) -> None:
 
 @MORE
 @given(st.sampled_from(classes()), st.data())
-def test_whatever_a_class_can_hold_is_a_tree_and_the_same_message_again(kind: Any, data: st.DataObject) -> None:
+def test_every_message_survives_as_a_tree(kind: Any, data: st.DataObject) -> None:
     message = data.draw(messages(kind))
     tree = to_tree(message)
     assert tree == MessageToDict(message)
@@ -93,7 +93,7 @@ def test_whole_numbers_are_integers_as_far_as_doubles_tell_them_apart() -> None:
         ({"metadata": {"a": Decimal("1e400")}}, "", "holds a number that protobuf has not"),
     ],
 )
-def test_what_does_not_fit_is_told_with_its_way_and_without_its_value(tree: Any, field: str, words: str) -> None:
+def test_a_misfit_names_its_field_and_no_value(tree: Any, field: str, words: str) -> None:
     with pytest.raises(Misfit) as caught:
         from_tree(tree, new.Task)
     assert (caught.value.field, caught.value.words) == (field, words)

@@ -135,7 +135,7 @@ def test_over_grpc_and_over_http_an_error_has_the_same_details(entry: dict[str, 
 
 @for_each("version", VERSIONS)
 @for_each("kind", ALL_KINDS)
-def test_every_error_is_read_as_what_was_written(kind: ErrorKind, version: Version) -> None:
+def test_written_errors_are_read_again(kind: ErrorKind, version: Version) -> None:
     for error in (error_of(kind.code), AgentError(code=kind.code, reason=kind.reason, message="so")):
         if error.challenges or kind.challenges:
             continue
@@ -165,7 +165,7 @@ def test_a_code_of_the_agents_own_passes() -> None:
         assert found.details == ()
 
 
-def test_what_agents_say_of_credentials_is_flagged_and_never_written() -> None:
+def test_an_agents_challenge_is_flagged_and_never_written() -> None:
     for version in VERSIONS:
         for status in (
             Status(16, "who are you"),
@@ -209,7 +209,7 @@ def test_a_name_is_one_only_in_0_3_and_only_if_there_is_such_an_error() -> None:
         ("CANCELLED", "INTERNAL_ERROR"),
     ],
 )
-def test_where_nothing_else_tells_the_code_does(code: str, reason: str | None) -> None:
+def test_the_code_tells_the_reason_if_no_detail_does(code: str, reason: str | None) -> None:
     for version in VERSIONS:
         assert read(Status(CODES[code], "so"), version).reason == reason
 
@@ -271,7 +271,7 @@ def test_metadata_of_a_reason_are_strings() -> None:
     assert (told["reason"], told["domain"], told["metadata"]) == ("INVALID_PARAMS", A2A_DOMAIN, {})
 
 
-def test_there_is_one_reason_of_a2a_and_others_beside_it() -> None:
+def test_a_status_has_one_a2a_reason_beside_others() -> None:
     """a2a-sdk believes the last one, and none where it does not know that."""
     other = error_details_pb2.ErrorInfo(reason="QUOTA", domain="example.com")
     status = packed(other, own("NO_SUCH_REASON"), own("TASK_NOT_FOUND"), own("INVALID_PARAMS"), code=9)
@@ -344,7 +344,7 @@ def test_an_agents_message_that_has_to_be_cut_goes_without_its_details() -> None
     assert len(trailers(of_error(read(status, V1_0), V1_0))) == 3
 
 
-def test_what_there_is_room_for_goes_and_the_reason_before_all() -> None:
+def test_details_are_cut_to_fit_and_the_reason_goes_first() -> None:
     long = {"@type": ERROR_INFO, "reason": "TASK_NOT_FOUND", "domain": A2A_DOMAIN, "metadata": {"x": "y" * 9000}}
     others = [{"@type": "t", "x": letter * 2000} for letter in "abcd"]
     status = of_error(error_of(-32001, "x" * 100, data=[*others, long]), V1_0)
@@ -515,7 +515,7 @@ async def failing(status: Status) -> AsyncIterator[Any]:
 
 
 async def heard(status: Status, version: Version) -> Exception:
-    """What the SDK's client of this version raises."""
+    """Return the exception that the SDK's client of this version raises."""
     kind = GrpcTransport if version is V1_0 else CompatGrpcTransport
     async with failing(status) as channel:
         transport = kind(channel, a2a_pb2.AgentCard())
@@ -554,7 +554,7 @@ async def test_an_agents_error_is_the_exception_of_that_name(kind: ErrorKind) ->
             assert str(found) == "so"
 
 
-async def test_beside_other_reasons_the_exception_is_that_of_a2as() -> None:
+async def test_the_sdk_raises_the_exception_of_the_a2a_reason() -> None:
     info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "domain": "a2a-protocol.org"}
     details = [{**info, "reason": "TASK_NOT_FOUND"}, {**info, "reason": "NO_SUCH"}, {**info, "domain": "example.com"}]
     found = await heard(of_error(error_of(-32603, data=details), V1_0), V1_0)
@@ -566,7 +566,7 @@ async def test_in_0_3_the_words_begin_with_the_name() -> None:
     assert (grpc.StatusCode.NOT_FOUND.value[0], "TaskNotFoundError: no such task") == (code, message)
 
 
-async def test_all_that_is_written_fits_what_clients_take() -> None:
+async def test_written_statuses_fit_the_limits_of_clients() -> None:
     details = [{"@type": "t", "x": letter * 1000} for letter in "abcdefghij"]
     status = of_error(error_of(-32001, "%" * 10_000, data=details), V1_0)
     assert await raw(status) == (status.code, status.message, status.details)

@@ -70,7 +70,7 @@ CREATE = PathCall(Operation.CREATE_PUSH_CONFIG, prefixed=True, task_id="t")
 
 
 @for_each(("tenant", "scope"), [("acme", "globex"), (None, "globex")])
-def test_the_scope_of_0_3_is_the_tenant_wherever_it_stands(tenant: str | None, scope: str) -> None:
+def test_the_scope_of_0_3_is_the_tenant_in_every_place(tenant: str | None, scope: str) -> None:
     path = PathCall(Operation.LIST_PUSH_CONFIGS, tenant, prefixed=True, task_id="t")
     with pytest.raises(BadParams, match="scope"):
         read(path, query=b"scope=" + scope.encode(), version=Version.V0_3)
@@ -136,7 +136,7 @@ def test_all_places_of_the_tenant_agree_or_nothing_is_read(
 ERRORS = {error["reason"]: error for error in vector("errors")["a2a"]}
 
 
-def test_an_error_of_0_3_is_found_by_whatever_its_clients_look_for() -> None:
+def test_an_error_of_0_3_has_every_member_that_clients_read() -> None:
     error = json.loads(rest.render(faults.TaskNotFound("Task not found"), version=Version.V0_3, details=[]))
     seen = ERRORS["TASK_NOT_FOUND"]["v0.3-rest"]
     assert seen["http"]["body"].items() <= error.items()
@@ -156,7 +156,7 @@ def asked_for(operation: Operation, version: Version, params: dict[str, Any]) ->
 
 
 def received(sent: Call, version: Version = Version.V1_0) -> Call:
-    """What a server reads of a call."""
+    """Return the call that a server reads."""
     path = read_rest(sent.verb, segments(rest_path(sent.path, version).encode()), tenanted=False)
     assert path is not None
     assert path == sent.path
@@ -198,7 +198,7 @@ def parameters_of(path: PathCall, body: object) -> Any:
     return rest.read_params(rest.read_call(path, json.dumps(body).encode(), b"", Version.V1_0))
 
 
-def test_the_path_names_the_task_whatever_the_body_calls_it() -> None:
+def test_the_path_names_the_task_instead_of_the_body() -> None:
     path = PathCall(Operation.CREATE_PUSH_CONFIG, task_id="t")
     params = parameters_of(path, {"task_id": "t", "tenant": "acme"})
     assert params == {"taskId": "t"}
@@ -256,7 +256,7 @@ ASKED = st.one_of(
 
 
 @given(ASKED)
-def test_what_is_written_is_read_again(asked: tuple[Operation, dict[str, Any]]) -> None:
+def test_written_params_are_read_again(asked: tuple[Operation, dict[str, Any]]) -> None:
     operation, params = asked
     assert rest.read_params(received(asked_for(operation, Version.V1_0, params))) == params
 

@@ -69,7 +69,7 @@ def test_a_stream_of_before_1_0_ends_where_it_says_so(event: Any, expected: Cour
     assert going(result(event), version) is expected
 
 
-def test_an_error_ends_a_stream_and_what_is_no_answer_is_for_others_to_refuse() -> None:
+def test_an_error_ends_a_stream_and_malformed_answers_pass() -> None:
     assert going(b'{"jsonrpc":"2.0","id":"g-1","error":{"code":-32603,"message":"x"}}', Version.V1_0) is Course.ENDS
     assert going(b'{"id":"g-1","nothing":1}', Version.V1_0) is Course.GOES_ON
 
@@ -96,7 +96,7 @@ def test_a_member_that_stands_twice_is_there_once_in_what_goes_on() -> None:
 
 
 @for_each("content", [b"", b"[]", b"null", b"{", b'{"a":}', b"\xff", b"[" * 5000])
-def test_what_is_no_object_is_not_heard(content: bytes) -> None:
+def test_a_message_that_is_no_object_is_ignored(content: bytes) -> None:
     assert read_message(content) is None
 
 
@@ -133,5 +133,5 @@ def test_a_header_may_say_that_a_frame_is_the_last() -> None:
         (b"", b""),
     ],
 )
-def test_whose_a_frame_is_that_is_no_json_is_read_at_its_ends(content: bytes, expected: bytes) -> None:
+def test_the_id_of_a_malformed_frame_is_read_at_its_ends(content: bytes, expected: bytes) -> None:
     assert addressee(content) == expected

@@ -25,7 +25,7 @@ def test_a_frame_is_a_flag_a_length_and_the_message() -> None:
 
 
 @given(messages)
-def test_what_is_framed_is_found_again(given_: list[bytes]) -> None:
+def test_framed_messages_are_found_again(given_: list[bytes]) -> None:
     assert unframe(b"".join(map(frame, given_))) == given_
 
 

@@ -24,7 +24,7 @@ def test_a_frame_is_its_length_its_type_the_headers_and_the_content() -> None:
     )
 
 
-def test_a_line_is_one_line_whatever_white_space_the_content_has() -> None:
+def test_line_framing_removes_line_ends_of_the_content() -> None:
     assert encode(b'{\r\n "a": 1\n}', Framing.NDJSON, [(b"a2a-version", b"1.0")]) == b'{   "a": 1 }\n'
 
 
@@ -49,7 +49,7 @@ def test_chunk_borders_do_not_matter(written: list[tuple[str, Framing]], cuts: l
 
 
 @given(st.binary(max_size=300), st.lists(st.integers(0, 300), max_size=6))
-def test_whatever_comes_is_read_or_refused_the_same_at_any_border(stream: bytes, cuts: list[int]) -> None:
+def test_a_stream_is_read_or_refused_alike_however_it_is_cut(stream: bytes, cuts: list[int]) -> None:
     def read(borders: list[int]) -> tuple[list[Frame], bool]:
         decoder = FrameDecoder(100)
         found: list[Frame] = []
@@ -64,7 +64,7 @@ def test_whatever_comes_is_read_or_refused_the_same_at_any_border(stream: bytes,
     assert read([0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]) == whole
 
 
-def test_a_header_is_read_whatever_its_case_and_its_content_type_may_be_missing() -> None:
+def test_headers_are_case_insensitive_and_the_content_type_is_optional() -> None:
     [frame] = FrameDecoder().feed(b'content-LENGTH: 2\nA2A-Extensions:  urn:x \r\n\r\n{}{"b":1}\n'[:-8])
     assert frame == Frame(b"{}", [(b"content-length", b"2"), (b"a2a-extensions", b"urn:x")], Framing.LSP)
     assert frame.header(b"a2a-extensions") == b"urn:x"
@@ -110,7 +110,7 @@ def test_blank_lines_between_frames_and_a_mark_before_the_first_are_nothing() ->
         b"{" * 101 + b"\n",
     ],
 )
-def test_what_is_no_frame_is_refused_and_nothing_behind_it_is_read(stream: bytes) -> None:
+def test_a_bad_frame_is_refused_and_ends_the_reading(stream: bytes) -> None:
     decoder = FrameDecoder(100)
     with pytest.raises(BadFrame):
         decoder.feed(stream)

@@ -112,7 +112,7 @@ def test_an_event_over_the_cap_is_refused_and_never_shortened(event: bytes, end:
             seen += decoder.feed(stream[at : at + size])
         except UpstreamProtocol:
             break
-    # What came before it is there whatever the chunks.
+    # Earlier events are there with any chunks.
     assert [found.raw for found in seen] == [b"data: ok\n\n"]
     assert decoder.refused is not None
     assert "too long" in decoder.refused.message
@@ -183,7 +183,7 @@ def test_reading_byte_by_byte_takes_time_in_proportion() -> None:
 
 
 @given(st.text(max_size=50), st.sampled_from([None, "error"]))
-def test_what_is_written_is_read(text: str, name: str | None) -> None:
+def test_written_events_are_read_again(text: str, name: str | None) -> None:
     events, rest = feed([encode(msgspec.json.encode(text), name)])
     assert rest == b""
     [(read_name, data)] = reads(events)
@@ -220,7 +220,7 @@ def test_an_event_beyond_the_cap_is_not_read_on_its_own() -> None:
 
 
 @for_each("character", ["\x85", "\u2028", "\u2029"])
-def test_what_is_a_line_end_to_some_readers_is_escaped_and_means_the_same(character: str) -> None:
+def test_line_ends_of_some_readers_are_escaped(character: str) -> None:
     text = f"\u201cone\u201d{character}\\\\{character}two\u0085\xc2\u00e2"
     event = encode(msgspec.json.encode({"text": text}))
     line, *rest = event.decode().splitlines()

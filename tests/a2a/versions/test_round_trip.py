@@ -20,7 +20,7 @@ ANSWERED = [operation for operation in SPOKEN if operation in HUB.results]
 CONFIGS = (Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG, Operation.LIST_PUSH_CONFIGS)
 PAGELESS = (Operation.GET_PUSH_CONFIG, Operation.LIST_PUSH_CONFIGS, Operation.DELETE_PUSH_CONFIG)
 PAGES = ("pageSize", "page_size", "pageToken", "page_token")
-"""What 0.3 leaves out of those: it has no pages of push configurations."""
+"""Members that 0.3 leaves out: it has no pages of push configurations."""
 NAMES = [
     "kind", "text", "data", "file", "bytes", "uri", "fileWithBytes", "file_with_uri", "raw", "url", "metadata", "parts",
     "content", "role", "status", "state", "message", "msg", "request", "task", "statusUpdate", "artifact", "update",

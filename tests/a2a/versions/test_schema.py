@@ -47,7 +47,7 @@ ZONES = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=
         "1770091506",
     ],
 )  # fmt: skip
-def test_what_names_no_moment_is_none(said: str) -> None:
+def test_a_malformed_timestamp_is_none(said: str) -> None:
     assert rules.to_utc(said) is None
 
 

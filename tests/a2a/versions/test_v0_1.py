@@ -74,7 +74,7 @@ def test_a_task_begun_without_a_context_is_given_its_own_id_for_one() -> None:
         (GET, {"id": "t", "historyLength": 0}, 0),
     ],
 )
-def test_who_sets_no_bound_to_history_gets_all_of_it(operation: Operation, params: Tree, length: int | None) -> None:
+def test_history_without_a_bound_is_whole(operation: Operation, params: Tree, length: int | None) -> None:
     assert FORM.lower_params(operation, deepcopy(params), memo()).get("historyLength") == length
 
 
@@ -101,7 +101,7 @@ def test_who_sets_no_bound_to_history_gets_all_of_it(operation: Operation, param
         (Operation.LIST_TASKS, {}, ""),
     ],
 )
-def test_what_a_client_must_not_send_is_told_by_its_place(operation: Operation, params: Tree, field: str) -> None:
+def test_a_forbidden_param_is_named_by_its_place(operation: Operation, params: Tree, field: str) -> None:
     with pytest.raises(Misfit) as caught:
         FORM.lift_params(operation, deepcopy(params), memo())
     assert caught.value.field == field
@@ -118,7 +118,7 @@ def test_members_of_0_1_get_no_meaning_on_the_way_down() -> None:
 
 
 def told(state: str, *, last: bool) -> list[object]:
-    """What a Task with two artifacts becomes: whether it is final of a status, the index of an artifact."""
+    """Return the translation of a Task with two artifacts: `final` of each status, the index of each artifact."""
     artifacts = [{"artifactId": name, "parts": []} for name in "ab"]
     task = {"id": "t", "contextId": "c", "status": {"state": state}, "artifacts": artifacts, "metadata": {"a": 1}}
     lowered = FORM.lower_event({"task": task}, called(), last=last)
@@ -192,7 +192,7 @@ def test_empty_content_of_a_file_gives_way_to_what_is_there() -> None:
     assert lift_sent_part({"type": "file", "file": {"uri": ""}}) == {"url": ""}
 
 
-def test_what_0_1_has_no_word_for_comes_back_from_metadata() -> None:
+def test_members_unknown_to_0_1_return_from_metadata() -> None:
     hub = {
         "messageId": "m", "taskId": "t", "contextId": "c", "role": "ROLE_USER", "parts": [{"text": "hi"}],
         "extensions": ["https://e"], "referenceTaskIds": ["t-0"], "metadata": {"a": 1},
@@ -205,7 +205,7 @@ def test_what_0_1_has_no_word_for_comes_back_from_metadata() -> None:
     assert lift_heard_message(lowered, "t", "c") == hub
 
 
-def test_what_has_been_kept_and_no_longer_fits_is_left_in_metadata() -> None:
+def test_kept_members_that_do_not_fit_stay_in_metadata() -> None:
     metadata = {"message_id_compat": 1, "extensions_compat": [1], "reference_task_ids_compat": "t"}
     heard = hear(metadata=metadata)
     assert heard["metadata"] == {"extensions_compat": [1], "reference_task_ids_compat": "t"}
@@ -213,7 +213,7 @@ def test_what_has_been_kept_and_no_longer_fits_is_left_in_metadata() -> None:
     assert "extensions" not in heard
 
 
-def test_a_message_has_the_same_id_wherever_an_agent_says_it() -> None:
+def test_a_message_has_the_same_id_in_every_place() -> None:
     again = lift_heard_message({"parts": [{"kind": "text", "text": "hi"}], "role": "agent"}, "t", "other")
     assert hear()["messageId"] == again["messageId"]
     assert hear()["messageId"] != hear(role="user")["messageId"]
@@ -289,7 +289,7 @@ def test_a_state_that_0_1_does_not_have_is_the_next_it_has(state: str | None, lo
     assert lower_task({"id": "t", "status": {"state": state}}, memo())["status"]["state"] == lowered
 
 
-def test_what_is_remembered_of_artifacts_has_a_bound() -> None:
+def test_the_memory_of_artifacts_is_bounded() -> None:
     memo = Memo()
     long = "a" * 1_000_000
     indexes = [lower_artifact({"artifactId": name}, memo)["index"] for name in (long, "b", long)]
@@ -443,7 +443,7 @@ def test_a_message_of_the_hub_survives_0_1(params: Tree, operation: Operation) -
 
 
 @given(trees.HUB_EVENTS, st.booleans())
-def test_whatever_the_hub_streams_is_0_1_and_final_at_most_once_at_the_end(event: Tree, last: bool) -> None:  # noqa: FBT001 - drawn
+def test_streams_in_0_1_are_valid_and_final_only_at_the_end(event: Tree, last: bool) -> None:  # noqa: FBT001 - drawn
     lowered = FORM.lower_event(deepcopy(event), called(), last=last)
     for told_event in lowered:
         insist("Event", told_event)
@@ -468,7 +468,7 @@ def test_parameters_of_any_shape_are_lifted_or_a_misfit(params: Tree, operation:
         lifted = FORM.lift_params(operation, params, memo())
     except Misfit:
         return
-    # What has been lifted is good enough to be said again.
+    # A lifted object can be lowered again.
     insist(_PARAMS_OF[operation], FORM.lower_params(operation, lifted, memo()))
 
 

@@ -123,7 +123,7 @@ def test_a_client_is_told_where_it_is_wrong(operation: str, sent: Tree, field: s
     assert refused(Operation(operation), sent) == field
 
 
-def test_what_is_wrong_is_told_without_what_was_sent() -> None:
+def test_a_misfit_repeats_no_value() -> None:
     with pytest.raises(Misfit) as caught:
         part_up({"kind": "s3cret", "text": "s3cret"})
     assert "s3cret" not in str(caught.value)
@@ -204,7 +204,7 @@ def test_a_part_is_one_thing_to_every_reader() -> None:
     assert down({"data": {}, "file": {"uri": "u"}}) == {"kind": "data", "data": {}}
 
 
-def test_what_0_3_has_for_files_alone_is_kept_in_metadata_of_the_others() -> None:
+def test_file_members_of_other_parts_are_kept_in_metadata() -> None:
     parts: tuple[Tree, ...] = ({"text": "t"}, {"data": {}}, {"data": 5})
     for part in parts:
         said = {**part, "mediaType": "m/t", "filename": "f"}
@@ -237,7 +237,7 @@ def test_a_task_that_does_not_name_itself_is_what_the_call_is_about() -> None:
         lift_task({"kind": "task", "id": "t"}, Memo())
 
 
-def test_what_is_wrong_deep_inside_is_found() -> None:
+def test_a_nested_misfit_is_found() -> None:
     task: Tree = {"id": "t", "status": {"state": "working"}, "artifacts": [{"artifactId": "a", "parts": [{}]}]}
     with pytest.raises(Misfit) as caught:
         lift_task(task, Memo())
@@ -264,7 +264,7 @@ def test_what_is_wrong_deep_inside_is_found() -> None:
         ({"artifactUpdate": {"taskId": "t", "artifact": {"artifactId": "a", "parts": []}}}, "artifactUpdate"),
     ],
 )
-def test_an_event_without_a_kind_is_what_it_holds(event: Tree, name: str) -> None:
+def test_an_event_without_a_kind_is_known_by_its_members(event: Tree, name: str) -> None:
     assert list(lift_any(event, Memo(task_id="call"))) == [name]
 
 
@@ -294,7 +294,7 @@ def test_an_event_of_no_context_is_in_one_of_its_task() -> None:
     for _ in range(2):
         event = {"kind": "status-update", "taskId": "t", "contextId": "", "status": {"state": "working"}}
         assert lift_any(event, memo)["statusUpdate"]["contextId"] == "t"
-    # What was made up is not remembered as said.
+    # A made-up id is not remembered.
     assert memo == Memo(task_id="t")
     lowered = lower_any(
         {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_WORKING"}}}, Memo(), last=False
@@ -306,7 +306,7 @@ def test_an_event_of_no_context_is_in_one_of_its_task() -> None:
     }  # fmt: skip
 
 
-def test_chunks_of_an_artifact_always_say_what_they_are() -> None:
+def test_chunks_of_an_artifact_always_have_their_flags() -> None:
     hub: Tree = {"taskId": "t", "contextId": "c", "artifact": {"artifactId": "a", "parts": []}}
     lowered = lower_any({"artifactUpdate": deepcopy(hub)}, Memo(), last=False)
     assert (lowered["append"], lowered["lastChunk"]) == (False, False)

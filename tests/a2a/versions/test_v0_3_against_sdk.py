@@ -1,4 +1,4 @@
-"""What a2a-sdk makes of a 0.3 or a 1.0 object is what the gateway makes of it, but for the differences listed here."""
+"""The gateway translates 0.3 and 1.0 objects as a2a-sdk does, but for the differences listed here."""
 
 import json
 import re
@@ -84,7 +84,7 @@ DIFFERENCES: dict[str, Callable[[Tree], None]] = {
     "empty strings, lists and objects: left out there, as they were here": _without_empty,
     "no configuration: none there, blocking said outright here": _without_default_configuration,
 }
-"""What differs, and what makes an object the same on both sides; inside of `metadata` and `data` nothing may differ."""
+"""Differences, and the change that makes both sides equal; inside of `metadata` and `data` nothing may differ."""
 
 
 def same(tree: Any) -> Any:
@@ -143,7 +143,7 @@ def test_events_are_lifted_alike(hub: Tree) -> None:
 
 
 class Asked(NamedTuple):
-    """How the SDK calls the parameters of an operation in both generations, and its way from one to the other."""
+    """The SDK's names for the parameters of an operation in both generations, and its conversion between them."""
 
     core: type[Message]
     lower: Callable[[Any, str], BaseModel]
@@ -227,7 +227,7 @@ class Answered(NamedTuple):
 
 
 def inside(response: Any) -> Any:
-    """What a response holds that is no error."""
+    """Return the content of a response that is no error."""
     return response.root.result
 
 
@@ -281,7 +281,7 @@ def test_results_are_lifted_alike(operation: Operation, data: st.DataObject) -> 
 
 
 @given(HUB.event)
-def test_what_is_lowered_is_0_3_to_the_sdk_and_what_is_lifted_is_1_0(hub: Tree) -> None:
+def test_the_sdk_reads_lowered_and_lifted_events(hub: Tree) -> None:
     (event,) = FORM.lower_event(hub, memo(), last=True)
     kind = event["kind"]
     read = v03.SendStreamingMessageSuccessResponse.model_validate({"id": "1", "result": deepcopy(event)}).result

@@ -272,14 +272,14 @@ def test_bytes_are_lifted_as_they_were_whether_they_were_encoded_once_or_twice(r
         ({"kind": "file", "file": {"bytes": base64_of(b"word")}}, base64_of(b"word")),
     ],
 )
-def test_what_may_be_a_second_encoding_is_decoded_only_where_a_writer_encodes_twice(part: Tree, raw: str) -> None:
+def test_base64_is_decoded_twice_only_for_writers_that_encode_twice(part: Tree, raw: str) -> None:
     assert lifted_part(part) == {"raw": raw}
 
 
 @given(st.recursive(st.none() | st.text(max_size=4) | st.integers(), lambda inner: st.dictionaries(st.sampled_from(
     ["kind", "text", "file", "data", "metadata", "bytes", "fileWithBytes", "uri", "value", "data_part_compat", "raw"],
 ), inner, max_size=4), max_leaves=8))  # fmt: skip
-def test_whatever_comes_is_one_content_or_a_misfit(tree: Any) -> None:
+def test_every_part_is_one_content_or_a_misfit(tree: Any) -> None:
     try:
         part = lifted_part(tree if isinstance(tree, dict) else {"text": tree})
     except Misfit:
@@ -506,11 +506,11 @@ def refused(operation: Operation, params: Tree) -> str:
         ),
     ],
 )
-def test_what_fits_no_spelling_is_a_misfit_in_the_words_of_its_writer(params: Tree, field: str) -> None:
+def test_a_misfit_names_the_field_as_its_writer_does(params: Tree, field: str) -> None:
     assert refused(Operation.SEND_MESSAGE, params) == field
 
 
-def test_what_an_agent_leaves_out_is_told_by_the_call() -> None:
+def test_omitted_members_are_filled_in_from_the_call() -> None:
     memo = Memo(task_id="t", context_id="c", message_id="made")
     task = answered(Operation.GET_TASK, {"status": {"message": {}}}, memo)
     message = {"messageId": "made", "role": "ROLE_AGENT", "parts": []}

@@ -1,4 +1,4 @@
-"""What is written parses strictly in stock software, and means to it what a2a-sdk's own conversions make of it."""
+"""Objects that are written parse strictly in stock software, and mean to it the same as a2a-sdk's own conversions."""
 
 from copy import deepcopy
 from decimal import Decimal
@@ -57,7 +57,7 @@ def parsed(tree: Tree, kind: Any) -> Any:
 
 
 def said(message: Any) -> Any:
-    """What a message says: no Struct without a member, which some conversions leave behind."""
+    """Return a message as JSON, without the empty Structs that some conversions leave behind."""
     return _filled(MessageToDict(message))
 
 

@@ -141,7 +141,7 @@ def test_a_part_of_null_data_stays() -> None:
         (Operation.DELETE_PUSH_CONFIG, {"taskId": "t"}, "id"),
     ],
 )
-def test_what_a_request_lacks_or_says_wrong_is_named(operation: Operation, params: Tree, field: str) -> None:
+def test_missing_and_wrong_params_are_named(operation: Operation, params: Tree, field: str) -> None:
     assert misfit(operation, params) == field
 
 

@@ -1,4 +1,4 @@
-"""What can be said in the hub, for property tests: trees by the letter of 1.0, each said in one way only."""
+"""Trees of the hub for property tests: by the letter of 1.0, each with one spelling only."""
 
 from collections.abc import Callable
 from copy import deepcopy

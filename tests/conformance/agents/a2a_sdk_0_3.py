@@ -172,7 +172,7 @@ def card_of(url: str, *skills: str) -> AgentCard:
 
 
 def handler_of() -> DefaultRequestHandler:
-    """What answers."""
+    """Return the request handler of the agent."""
     return DefaultRequestHandler(
         agent_executor=Executor(),
         task_store=InMemoryTaskStore(),
@@ -206,7 +206,7 @@ def service(address: str, server: Any) -> Starlette:
     from a2a.server.request_handlers import GrpcHandler  # noqa: PLC0415 - as above
 
     handler = handler_of()
-    # Whoever asks over gRPC gets the card that is given here; it is where others have the extended one.
+    # Clients over gRPC get this card; other clients get it as the extended one.
     a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(card_of(address, *SKILLS), handler), server)
     return Starlette(routes=found(card_of(address, *SKILLS[:1]), handler))
 

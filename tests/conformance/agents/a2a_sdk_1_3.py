@@ -134,7 +134,7 @@ def card_of(url: str, *skills: str) -> AgentCard:
 
 
 def handler_of(url: str) -> DefaultRequestHandler:
-    """What answers at a URL."""
+    """Return the request handler of an agent at a URL."""
     return DefaultRequestHandler(
         agent_executor=Executor(),
         task_store=InMemoryTaskStore(),

@@ -37,7 +37,7 @@ ENDS = {
     "fail": ("failed", WRONG),
     "reject": ("failed", REFUSED),
 }
-"""How a task ends that makes nothing, and its last words; 0.1 has no `rejected` and no `auth-required`."""
+"""The state and last words of a task without an artifact; 0.1 has no `rejected` and no `auth-required`."""
 
 
 class Sample(AncientAgent):

@@ -39,7 +39,7 @@ RESTS = {
     "reject": ("failed", WRONG),
     "auth": ("input-required", QUESTION),
 }
-"""How a task rests that makes nothing, and its last words."""
+"""The state and last words of a task without an artifact."""
 
 
 class SampleWorker(Worker):

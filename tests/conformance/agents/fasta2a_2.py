@@ -45,7 +45,7 @@ RESTS = {
     "fail": ("failed", WRONG),
     "reject": ("rejected", REFUSED),
 }
-"""How a task rests that makes nothing, and its last words."""
+"""The state and last words of a task without an artifact."""
 
 
 class SampleWorker(Worker[Any]):

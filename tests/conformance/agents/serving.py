@@ -1,4 +1,4 @@
-"""What all the sample agents of Python have in common: their words, and how they serve.
+"""Shared by all sample agents in Python: their words, and how they serve.
 
 Imported by scripts that different interpreters run, so it knows no version of any SDK. What an agent does with a
 message is said by the message's first word, and is the same in every agent:
@@ -44,13 +44,13 @@ TICK = 0.05
 
 
 class Freed:
-    """Who waits for which word."""
+    """The events that wait for a word, by word."""
 
     def __init__(self) -> None:
         self._events: dict[str, asyncio.Event] = {}
 
     def event(self, word: str) -> asyncio.Event:
-        """What is set once the word has been said."""
+        """Return the event that is set once the word has been said."""
         return self._events.setdefault(word, asyncio.Event())
 
 
@@ -96,7 +96,7 @@ def listening() -> tuple[socket.socket, str]:
 
 
 def configured(application: Any, lifespan: str) -> uvicorn.Config:
-    """How uvicorn serves an application."""
+    """Return the configuration with which uvicorn serves an application."""
     return uvicorn.Config(
         application, log_config=None, access_log=False, lifespan=lifespan, timeout_graceful_shutdown=1
     )

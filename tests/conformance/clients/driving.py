@@ -1,4 +1,4 @@
-"""What the drivers of Python clients have in common: the operations, in one order, and how they are told.
+"""Shared by the drivers of Python clients: the operations in one order, and the report on them.
 
 Imported by scripts that different interpreters run, so it knows no version of any SDK. A driver is started with one
 argument of JSON, the members of `Asked`, and prints one document, by operation: `{"items": [...]}`, or
@@ -40,12 +40,12 @@ class Absent(Exception):  # noqa: N818 - what is so
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What goes with the parts of a message.
+    """The members that go with the parts of a message.
 
     Attributes:
         task, context: The ids that it is sent to; empty for none.
         hook: Whether a push configuration goes along.
-        history: How many messages are asked for.
+        history: The number of messages to ask for.
     """
 
     task: str = ""
@@ -59,7 +59,7 @@ NOTHING = Said()
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a driver is to do.
+    """The order that a driver carries out.
 
     Attributes:
         url: Where the card is looked for.
@@ -78,7 +78,7 @@ class Asked:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What requests over HTTP say, for the card above all."""
+        """Return the headers of requests over HTTP, above all for the card."""
         return {"x-api-key": self.key} if self.key else {}
 
 
@@ -133,7 +133,7 @@ class Driver:
         raise NotImplementedError
 
     def failure(self, error: BaseException) -> dict[str, Any]:
-        """What the SDK's own error says."""
+        """Return the report on an error of the SDK."""
         raise NotImplementedError
 
     async def close(self) -> None:

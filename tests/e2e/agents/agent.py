@@ -36,11 +36,11 @@ class Agent:
 
     @property
     def calls(self) -> list[Received]:
-        """What it received but questions for its card."""
+        """Return the received requests, without those for the card."""
         return [received for received in self.received if "/.well-known/" not in received.path]
 
     def seen(self, text: str) -> int:
-        """How many calls it received up to the first one that holds a text."""
+        """Return the number of calls received up to the first one that holds a text."""
         return next(number for number, call in enumerate(self.calls, 1) if text.encode() in call.body)
 
     def call(self, text: str) -> str:

@@ -1,4 +1,4 @@
-"""What the agents do with a message: its first word says it, and every answer bears the agent's marker.
+"""The agents' executor: the first word of a message picks the behaviour, and every answer has the agent's marker.
 
 `stream N`  N artifacts, then completed      `ask`   asks back, completes with the answer to that
 `wait`      works until it is let go         `talk`  answers with a message and no task

@@ -1,4 +1,4 @@
-"""Where agents and the identity provider live: an event loop on a thread of its own."""
+"""The event loop, on a thread of its own, of agents and the identity provider."""
 
 import asyncio
 import threading

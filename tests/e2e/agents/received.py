@@ -1,4 +1,4 @@
-"""What an agent received: every request as it came, for tests to look at."""
+"""The requests that an agent received, as they came, for tests to inspect."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

@@ -24,7 +24,7 @@ class Server:
 
     @property
     def requests(self) -> int:
-        """How many requests are being served."""
+        """Return the number of requests that are being served."""
         return 0 if self._server is None else len(self._server.server_state.tasks)
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""What the issuer of the corpus publishes, and its tokens that are good; made anew, so that nothing in them ages.
+"""The keys that the corpus's issuer publishes, and its good tokens; made anew, so that nothing in them ages.
 
 It has three keys: `k1` (RSA) and `e1` (P-256), whose algorithms RS256 and ES256 are accepted, and `d1` (Ed25519), whose
 algorithm is not.
@@ -22,7 +22,7 @@ def published() -> list[dict[str, object]]:
 
 
 def said(now: float, **changes: object) -> dict[str, object]:
-    """What a good token says at `now`; a member that is `...` is left out."""
+    """Return the claims of a good token at `now`; a member that is `...` is left out."""
     claims = {"iss": ISSUER, "aud": "agents", "exp": int(now) + 3600, "sub": "ada", "org": "acme", **changes}
     return {name: value for name, value in claims.items() if value is not ...}
 

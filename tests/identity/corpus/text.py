@@ -85,7 +85,7 @@ def _stray_bits(now: float) -> Named:
                 parts[place] = parts[place][:-1] + alphabet[last | spare :][:1]
                 if last | spare == last:
                     continue
-                # What is signed is what is written, so the signature is made over the odd text.
+                # The signature is made over the odd text as written.
                 if place < 2:
                     signed = parts[0] + b"." + parts[1]
                     parts[2] = segment(rsa_key().sign(signed, padding.PKCS1v15(), hashes.SHA256()))

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from gateway.a2a.operation import Operation
 from gateway.upstream.stdio.agent import Agent, Backoff, CardQuery, Pace, Pool, Runner, Spec, State
 from gateway.upstream.stdio.rpc import Rpc
 from tests.stdio.test_stdio_misbehaving import left
+from tests.support.assembly import until
 from tests.support.scripted import WAIT
 from tests.table import for_each
 from tests.upstream.stdio.specs import spec
@@ -33,12 +34,6 @@ async def running(how: Spec) -> AsyncIterator[Agent]:
         await agent.aclose()
         assert all(runner.state in (State.RESTING, State.ENDED) for _, runner in agent.runners())
         assert all(runner.pid is None for _, runner in agent.runners())
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT):
-        while not true():  # noqa: ASYNC110 - what is looked at tells nobody
-            await asyncio.sleep(0.005)
 
 
 async def ready(agent: Agent, tenant: str = "") -> tuple[Pool, list[Rpc]]:
@@ -158,7 +153,7 @@ async def test_calls_that_are_open_end_before_the_process_does_when_no_configura
 
 
 @for_each(("mode", "card"), [("behaves", "extended"), ("announces", "printed"), ("behaves", "GetTask")])
-async def test_the_card_is_what_it_told_last_or_tells_now(mode: str, card: str) -> None:
+async def test_the_card_is_the_last_one_reported(mode: str, card: str) -> None:
     async with running(spec(mode, card=card)) as agent:
         for again in (False, True):
             told = await agent.handshake(CardQuery(), WAIT, again=again)

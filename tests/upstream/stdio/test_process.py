@@ -81,7 +81,7 @@ def shell(script: str) -> tuple[str, ...]:
         (("sh",), "/no/such/folder", "its folder /no/such/folder cannot be used"),
     ],
 )
-async def test_what_cannot_be_started_says_why(words: tuple[str, ...], folder: str, why: str) -> None:
+async def test_a_failed_start_tells_the_reason(words: tuple[str, ...], folder: str, why: str) -> None:
     with pytest.raises(ProcessStartFailed, match=why):
         Process(Command(words, folder, ENVIRONMENT))
 
@@ -97,7 +97,7 @@ async def test_the_signals_of_the_agent_are_the_usual_ones_and_it_has_no_descrip
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
-async def test_it_runs_as_the_user_that_is_said() -> None:
+async def test_a_process_runs_as_the_configured_user() -> None:
     # A number of nobody's: the system counts the processes of a user, wherever on the machine they are.
     async with started(*shell("echo $(id -u) $(id -G); sleep 1000"), uid=64_973) as agent:
         assert await agent.output.line() == "64973 64973"

@@ -102,7 +102,7 @@ async def test_an_answer_to_no_call_is_dropped_and_counted(identity: object) -> 
         b'{"result": {"score": Infinity}, "id": "g-1", "jsonrpc": "2.0"}\n',
     ],
 )
-async def test_who_is_answered_by_what_is_no_json_is_told_and_nobody_else(said: bytes) -> None:
+async def test_a_malformed_answer_fails_its_own_call_alone(said: bytes) -> None:
     agent = Agent()
     response, other = agent.ask(), agent.ask()
     agent.rpc.data_received(encode(said, Framing.LSP))

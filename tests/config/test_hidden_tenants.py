@@ -37,7 +37,7 @@ def test_callers_without_a_name_can_tell_too(tenants: str) -> None:
         ("acme: [a], globex: [b]", ", match: { path: /a, tenant: z }"),
     ],
 )
-def test_where_nothing_is_told_nothing_is_said(tenants: str, match: str) -> None:
+def test_configurations_that_reveal_no_tenant_get_no_warning(tenants: str, match: str) -> None:
     assert warnings(text(tenants, MATCHED, match)) == []
 
 

@@ -1,4 +1,4 @@
-"""What several processes would each have for themselves."""
+"""Warnings about limits that each of several processes counts for itself."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def found(text: str, processes: int) -> list[str]:
 
 
 @for_each("kept", [OWNED, "push: { mode: relay }\nagents: { one: 'http://127.0.0.1:1' }\n"])
-def test_what_is_kept_in_memory_would_be_each_ones_own(kept: str) -> None:
+def test_state_in_memory_is_refused_for_several_workers(kept: str) -> None:
     assert found(MEMORY + kept, 2) == ["gateway.state"]
 
 
@@ -35,7 +35,7 @@ def test_a_file_or_a_redis_is_for_several_and_a_file_is_what_there_is_by_default
     assert found(state + OWNED, 2) == []
 
 
-def test_what_has_no_owner_is_for_several() -> None:
+def test_agents_without_isolation_may_have_several_workers() -> None:
     assert found(MEMORY + "agents: { one: 'http://127.0.0.1:1' }\n", 2) == []
     assert found("agents: { one: 'http://127.0.0.1:1' }\n", 2) == []
 

@@ -54,7 +54,7 @@ def test_a_gateway_that_is_as_open_as_its_author_thinks_is_fine(text: str) -> No
         (gateway("body_limit: 0"), ["gateway.body_limit"]),
     ],
 )
-def test_one_that_is_more_open_or_makes_no_sense_is_refused(text: str, paths: list[str]) -> None:
+def test_a_gateway_that_is_too_open_or_inconsistent_is_refused(text: str, paths: list[str]) -> None:
     assert [path for path, _ in errors(text)] == paths
 
 
@@ -85,12 +85,12 @@ ISOLATED = "a: { backend: http://127.0.0.1:1, isolation: none }"
         (gateway("public_url: 'http://gw.example.com'"), None),
     ],
 )
-def test_what_lets_in_nobody_everybody_or_eavesdroppers_is_worth_a_warning(text: str, path: str | None) -> None:
+def test_access_for_nobody_everybody_or_eavesdroppers_is_a_warning(text: str, path: str | None) -> None:
     assert [found for found, _ in warnings(text)] == ([] if path is None else [path])
 
 
 @for_each("name", ["'*'", "anonymous"])
-def test_nobody_without_a_name_acts_for_others(name: str) -> None:
+def test_anonymous_callers_cannot_act_for_others(name: str) -> None:
     text = gateway("anonymous: true", AUTH.replace("acme: [a]", f"acme: [a], {name}: {{ agents: [a], act_for: acme }}"))
     assert len(errors(text.replace("a: http://127.0.0.1:1", ISOLATED))) == 1
 

@@ -60,7 +60,7 @@ def fault(path: str, **more: object) -> type[Fault] | None:
         ("/desk/support/v1/message:send", None),
     ],
 )
-def test_the_tenant_is_found_wherever_a_client_can_put_it(path: str, field: str | None) -> None:
+def test_the_tenant_is_found_in_every_place(path: str, field: str | None) -> None:
     answer = asked(path, tenant=field)
     assert answer.verdict.route is not None
     assert answer.tenant == "support"
@@ -93,14 +93,14 @@ def test_a_path_that_no_request_may_have_is_refused(path: str) -> None:
 
 
 @for_each("path", ["/", "/nothing", "/billing/nothing", "/billing/tasks/a/b", "/desk/support/nothing"])
-def test_what_names_nothing_looks_the_same_everywhere(path: str) -> None:
+def test_paths_without_an_agent_look_the_same_everywhere(path: str) -> None:
     assert fault(path) is NoEndpoint
     assert fault(path, principal=GLOBEX) is NoEndpoint
     assert fault(path, principal=None) is AuthMissing
     assert fault(path, principal=NOBODY) is NotAdmitted
 
 
-def test_who_may_not_call_an_agent_learns_nothing_of_it() -> None:
+def test_a_caller_learns_nothing_of_a_forbidden_agent() -> None:
     assert fault("/billing", principal=GLOBEX) is TenantDeniedEndpoint
     assert fault("/billing", method="GET", principal=GLOBEX) is TenantDeniedEndpoint
     assert fault("/desk", principal=GLOBEX) is NoRoute
@@ -192,9 +192,7 @@ def test_a_method_of_grpc_is_asked_by_tenant_and_scope(path: str, tenant: str | 
         (V03, "billing", "requests of this service have no tenant; those of the scoped one have it as their `scope`"),
     ],
 )
-def test_what_no_request_of_a_service_can_say_is_refused_with_that_reason(
-    path: str, tenant: str | None, why: str
-) -> None:
+def test_impossible_grpc_requests_are_refused_with_their_reason(path: str, tenant: str | None, why: str) -> None:
     verdict = called(path, tenant=tenant).verdict
     assert (verdict.route, verdict.fault) == (None, BadParams)
     assert {candidate.why for candidate in verdict.candidates} == {why}
@@ -211,7 +209,7 @@ def test_a_tenant_is_compared_exactly(tenant: str) -> None:
     assert called(V1, tenant=tenant).verdict.fault is NoRoute
 
 
-def test_who_may_reach_nobody_is_refused_before_the_request_is_read() -> None:
+def test_a_caller_without_agents_is_refused_before_the_request_is_read() -> None:
     assert called(SCOPED, principal=None).verdict.fault is AuthMissing
     assert called(SCOPED, principal=NOBODY).verdict.fault is NotAdmitted
     assert called(SCOPED, principal=GLOBEX).verdict.fault is BadParams

@@ -37,7 +37,7 @@ def test_a_refusal_names_its_reason_and_every_candidate() -> None:
     assert all(each["why"] and not each["taken"] for each in said["candidates"])
 
 
-def test_nobody_in_particular_is_a_stranger() -> None:
+def test_a_question_without_a_caller_is_a_strangers() -> None:
     said = explain_request(CONFIG, TABLE, Inquiry("/a"))
     assert (said["caller"], said["reason"]) == (None, "auth_missing")
 
@@ -81,7 +81,7 @@ def test_a_certificate_is_asked_about_by_its_name(tmp_path: Path) -> None:
         explain_request(CONFIG, TABLE, Inquiry("/a", certificate="CN=fax"))
 
 
-def test_a_path_that_lacks_that_of_the_public_url_is_said_with_what_it_would_be() -> None:
+def test_a_path_without_the_public_prefix_gets_a_suggestion() -> None:
     config = good("version: 1\ngateway: { public_url: 'https://gw.example/base' }\nagents: { a: http://127.0.0.1:1 }\n")
     said = explain_request(config, routing_table(config, Marks()), Inquiry("/a/tasks?x=1"), everything=True)
     assert said["reason"] == "no_route"
@@ -90,7 +90,7 @@ def test_a_path_that_lacks_that_of_the_public_url_is_said_with_what_it_would_be(
 
 
 @for_each(("path", "meant"), [("a", "/a"), ("https://gw.example/a/tasks", "/a/tasks"), ("http://gw", "/")])
-def test_what_is_no_path_is_said_with_what_was_meant(path: str, meant: str) -> None:
+def test_a_malformed_path_gets_a_suggestion(path: str, meant: str) -> None:
     said = explain_request(CONFIG, TABLE, Inquiry(path, as_="acme"))
     assert (said["reason"], said["hint"]) == ("bad_request", f"a path starts with a slash: write {meant}")
 
@@ -107,7 +107,7 @@ def test_what_is_no_path_is_said_with_what_was_meant(path: str, meant: str) -> N
         (Inquiry("/a", tenant="b\nc", as_="acme"), WRONG_NAME),
     ],
 )
-def test_what_is_wrong_with_the_request_itself_is_said_as_traffic_is_told(inquiry: Inquiry, fact: str) -> None:
+def test_a_bad_request_is_explained_as_for_traffic(inquiry: Inquiry, fact: str) -> None:
     said = explain_request(CONFIG, TABLE, inquiry)
     assert (said["agent"], said["reason"], said["hint"]) == (None, "bad_request", fact)
 
@@ -124,7 +124,7 @@ def test_what_is_wrong_with_the_request_itself_is_said_as_traffic_is_told(inquir
         (Inquiry("/a", host="a..example"), "'a..example' is no host"),
     ],
 )
-def test_what_no_client_can_send_is_no_question(inquiry: Inquiry, fact: str) -> None:
+def test_a_question_that_no_client_can_send_is_refused(inquiry: Inquiry, fact: str) -> None:
     with pytest.raises(LookupError, match=re.escape(fact)):
         explain_request(CONFIG, TABLE, inquiry)
 

@@ -1,4 +1,4 @@
-"""What `check` says of agents whose cards list gRPC, which has no paths."""
+"""`check` of agents whose cards list gRPC, which has no paths."""
 
 from gateway.config.problem import spell
 from tests.config.reading import HASH, examined, warnings
@@ -35,7 +35,7 @@ NEEDED = "only its path picks it, and the `tenant` that could stand for a path i
         agents(at(0, "match: [{ path: /x }, { host: h.example }]", "")),
         agents(f"{SPLIT}, match: {{ path: /x, key: bot }}, expose: grpc", head=AUTH),
         agents(at(0, "match: { path: /x, tenant: t1 }, require_tenant: true")),
-        # Who lists no gRPC is told nothing.
+        # An agent that lists no gRPC gets no warning.
         agents(SPLIT, at(1, "match: { path: /x, tenant: a2 }"), at(2, more="")),
         agents(at(0, "require_tenant: true", "visibility: listed")),
     ],
