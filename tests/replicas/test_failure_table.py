@@ -194,12 +194,12 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case(answers_and_hangs(SSE), HURRY, STREAMS),
         Case(answers_and_hangs(SSE + chunk(b": hello\n\n")), HURRY, STREAMS),
     ),
-    "the head, or the framing of the body, is no HTTP": (
+    "the head, or the framing of the body, is not valid HTTP": (
         Case(answers_and_closes(b"nonsense\r\n\r\n")),
         Case(answers_and_hangs(head(b"transfer-encoding: chunked") + b"zz\r\n")),
         Case(answers_and_hangs(SSE + b"zz\r\n"), calls=STREAMS),
     ),
-    "502, 503 or 504, whatever comes with it": (
+    "502, 503 or 504, with any body": (
         Case(says(b"503 Service Unavailable", b"{}", b"retry-after: 0")),
         Case(says(b"503 Service Unavailable", error(-32001), b"retry-after: 0")),
     ),
@@ -210,7 +210,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case(says(b"200 OK", error(-32603))),
         Case(says(b"500 Internal Server Error", error(-32001))),
     ),
-    "an answer that is none of A2A's: a page, no JSON, two ids": (
+    "an answer that is not A2A: a page, no JSON, two ids": (
         Case(says(b"200 OK", b"<html>")),
         Case(says(b"200 OK", get("t").replace(b'"id": 1', b'"id": 1, "id": 2'))),
         Case(says(b"302 Found", b"", b"location: /elsewhere")),
@@ -220,7 +220,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case(page(b"503")),
         Case(page(b"504")),
     ),
-    "gRPC: UNAVAILABLE without details, or CANCELLED without words, from whomever": (
+    "gRPC: UNAVAILABLE without details, or CANCELLED without a message, from any source": (
         Case(ends(14)),
         Case(ends(1, b"")),
         Case(ends(1, b"CANCELLED")),
@@ -237,7 +237,11 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case(ends(4, b"my own tool did not answer")),
         Case(lambda turn: turn.head().data(frame(MESSAGE)).trailers((b"grpc-status", b"13")), calls=STREAMS),
     ),
-    "gRPC: what is no gRPC, and HTTP's other statuses": (Case(page(b"200")), Case(page(b"404")), Case(page(b"429"))),
+    "gRPC: an answer that is not gRPC, and other HTTP statuses": (
+        Case(page(b"200")),
+        Case(page(b"404")),
+        Case(page(b"429")),
+    ),
     "the client leaves": (Case(hangs, ask=leaves), Case(answers_and_hangs(SSE), calls=STREAMS, ask=leaves)),
     "the client's own `grpc-timeout` is over": (Case(hangs, calls=("GetTask",), ask=has_little_time),),
 }
