@@ -24,7 +24,7 @@ from gateway.a2a.ids import referenced_ids
 from gateway.a2a.paths import PathCall
 from gateway.a2a.progress import Progress
 from gateway.principal import Principal
-from gateway.tasks.ledger import Ledger
+from gateway.tasks.ledger import TaskLedger
 from gateway.tasks.ownership import Isolation, Ownership, ownership_of
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Store
@@ -51,7 +51,7 @@ def measured(folder: Path, place: str, sends: int) -> tuple[float, float, float]
 
 async def _measured(folder: Path, place: str, sends: int) -> tuple[float, float, float]:
     store: Store = SqliteStore(folder / "state.db") if place == "sqlite" else SqliteStore(None)
-    ledger = Ledger(store)
+    ledger = TaskLedger(store)
     await ledger.open()
     await ledger.cipher()
     isolation = Isolation(ledger, "prompt")

@@ -27,7 +27,7 @@ from gateway.config.check import examine
 from gateway.proxy.client_address import trace_id
 from gateway.proxy.request import RequestContext
 from gateway.tasks.state_url import StateUrl
-from gateway.telemetry.metrics import AgentMeter, Metrics
+from gateway.telemetry.metrics import AgentMeter, GatewayMetrics
 
 TREE = Path(__file__).resolve().parent.parent
 _CALLS = 1500
@@ -100,7 +100,9 @@ def _once(tree: Path, tracing: str, more: bytes = b"") -> float:
 
 def _added() -> float:
     """Return what is added to a call without tracing, in µs."""
-    request = RequestContext(Head("POST", b"/echo"), "id", 0.0, AgentMeter(Metrics("", list), "echo", frozenset()))
+    request = RequestContext(
+        Head("POST", b"/echo"), "id", 0.0, AgentMeter(GatewayMetrics("", list), "echo", frozenset())
+    )
 
     def before() -> None:
         request.trace_id = trace_id(request.head)

@@ -2,7 +2,7 @@
 
 import sys
 
-from gateway.commands.probe import main as probe
+from gateway.commands.liveness import main as probe
 from gateway.service_manager import leave_at_once, serves
 
 

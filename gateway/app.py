@@ -29,7 +29,7 @@ from gateway.listener.asgi import AsgiListener
 from gateway.listener.callbacks import Callbacks
 from gateway.listener.server import ListenFailed
 from gateway.network.address import UNIX
-from gateway.policy.limits import Limits
+from gateway.policy.limits import QuotaEnforcer
 from gateway.policy.shared_rates import SharedRates
 from gateway.proxy.client_address import is_trusted
 from gateway.proxy.overload import Overload
@@ -44,14 +44,14 @@ from gateway.reload import ConfigurationOrigin, Reloader, ReloadReport, Trigger,
 from gateway.routing.route import read_backend_key
 from gateway.snapshot import DrainingSnapshots, Snapshot
 from gateway.startup import ADMIN_LIMITS, Listeners
-from gateway.tasks.ledger import Ledger, make_store
+from gateway.tasks.ledger import TaskLedger, make_store
 from gateway.tasks.state_url import StateUrl
 from gateway.tasks.store import Bounds, Store, StoreBroken, counted
 from gateway.telemetry import log
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.audit_log import AuditEvent, AuditLog
-from gateway.telemetry.metrics import NO_AGENT, Metrics, Sample, watch_lag
-from gateway.telemetry.output import RotatedFile, form_of
+from gateway.telemetry.log_output import RotatedFile, form_of
+from gateway.telemetry.metrics import NO_AGENT, GatewayMetrics, Sample, watch_lag
 from gateway.workers import Orders, Worker
 
 _FINAL_EVENTS = 1.0
@@ -115,7 +115,7 @@ class Gateway:
         self._background = Background()
         self._worker = worker
         self._processes = 1 if worker is None else worker.processes
-        self.metrics = Metrics(
+        self.metrics = GatewayMetrics(
             __version__,
             self._samples,
             None if worker is None else worker.metrics,
@@ -135,11 +135,11 @@ class Gateway:
         self._state = state
         self._open_store = open_store
         self._resolver = resolver
-        self.ledger: Ledger | None = None
+        self.ledger: TaskLedger | None = None
         self._push: PushService | None = None
         self._output = access_stream
         self._audit = AuditLog()
-        self.limits = Limits(on_hit=lambda *labels: self.metrics.limit_hits.add(labels))
+        self.limits = QuotaEnforcer(on_hit=lambda *labels: self.metrics.limit_hits.add(labels))
         self._overload = Overload(
             lambda: self._config.gateway.memory_limit,
             processes=self._processes,
@@ -256,7 +256,7 @@ class Gateway:
         over_grpc = f", gRPC on {self.grpc_address}" if self.grpc_address else ""
         logger.info("serving %s, admin on %s%s", self.public_url, self.admin_url or "no address", over_grpc)
 
-    def _build(self, examined: Examined, before: Snapshot | None, ledger: Ledger | None = None) -> Snapshot:
+    def _build(self, examined: Examined, before: Snapshot | None, ledger: TaskLedger | None = None) -> Snapshot:
         assert examined.config is not None
         assert self._push is not None
         written = examined.config.gateway
@@ -335,7 +335,7 @@ class Gateway:
             logger.warning("ended %d streams whose callers lost access", ended)
         return waiting, swap
 
-    async def _warmed_up(self, examined: Examined, before: Snapshot, ledger: Ledger | None) -> Snapshot:
+    async def _warmed_up(self, examined: Examined, before: Snapshot, ledger: TaskLedger | None) -> Snapshot:
         """Return a snapshot that is ready to replace the active one."""
         snapshot = await self._files.run(self._build, examined, before, ledger)
         ready = False
@@ -466,7 +466,7 @@ class Gateway:
         await asyncio.to_thread(self.access.close)
         await asyncio.to_thread(self._audit.close)
 
-    async def _open_ledger(self, config: Config, marks: Marks) -> tuple[Ledger | None, SharedRates | None]:
+    async def _open_ledger(self, config: Config, marks: Marks) -> tuple[TaskLedger | None, SharedRates | None]:
         """Return the ledger, if the configuration needs one, and the shared rate limits, if its store is shared.
 
         Raises:
@@ -489,7 +489,7 @@ class Gateway:
                 lambda name: metrics.state_operations.share((name,)),
                 lambda name, seconds: metrics.state_duration.of((name,)).observe(seconds),
             )
-            ledger = Ledger(observed, bounds)
+            ledger = TaskLedger(observed, bounds)
             try:
                 await ledger.open()
             except BaseException:

@@ -409,7 +409,7 @@ def diff(
 @app.command(cls=command("schema > gateway.schema.json"))
 def schema() -> None:
     """Print the JSON Schema of the configuration."""
-    # Made from the models by `python -m gateway.config.schema`; to load them takes half a second.
+    # Made from the models by `python -m gateway.config.json_schema`; to load them takes half a second.
     show((Path(__file__).parent / "config" / "gateway.schema.json").read_text(encoding="utf-8"))
 
 
@@ -428,7 +428,7 @@ def health(
 
     if url is None and config is None:
         # `--debug`, or a call of `app`: `main` of the package does it without this module.
-        from gateway.commands.probe import main as probe_default
+        from gateway.commands.liveness import main as probe_default
 
         probe_default()
         return

@@ -22,7 +22,7 @@ from gateway.listener.server import ListenFailed, raise_file_limit
 from gateway.reload import ConfigurationOrigin, Trigger
 from gateway.service_manager import SIGNALS, Notifier, leave_at_once, leave_within
 from gateway.telemetry import log
-from gateway.telemetry.output import SharedStream, form_of
+from gateway.telemetry.log_output import SharedStream, form_of
 from gateway.upstream.stdio.process import kill_all
 from gateway.workers import Worker, supervise
 

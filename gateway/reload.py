@@ -30,7 +30,7 @@ from gateway.config.files import NOTHING, any_matches, stamp_of
 from gateway.config.load import Examined
 from gateway.config.model import Config, Reload
 from gateway.config.problem import Problem, as_json, spell
-from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.metrics import GatewayMetrics
 
 _MOST_LOGGED = 20
 """Changes that one reload logs."""
@@ -157,7 +157,7 @@ class Reloader:
         origin: ConfigurationOrigin,
         use: Callable[[Examined], Awaitable[tuple[tuple[Waiting, ...], float]]],
         running: Callable[[], Examined],
-        metrics: Metrics,
+        metrics: GatewayMetrics,
         *,
         applied: Callable[[Examined, ReloadReport], None] = lambda _examined, _report: None,
         reported: Callable[[ReloadReport], None] | None = None,

@@ -38,7 +38,7 @@ from gateway.identity.authenticator import Authenticator
 from gateway.identity.client_names import METHOD
 from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
-from gateway.identity.mtls import IdentityHeaders
+from gateway.identity.mtls import IdentityHeaderNames
 from gateway.network.certificate import read_certificate, signing_key
 from gateway.policy.cors import Policy
 from gateway.push.webhooks import Webhooks
@@ -48,17 +48,17 @@ from gateway.routing.route import read_backend_key
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.affinity import SkillAffinity
 from gateway.tasks.key_ring import CARDS, KeyRing
-from gateway.tasks.ledger import Ledger
+from gateway.tasks.ledger import TaskLedger
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Owner
-from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, AgentMeter, Metrics, Sample
+from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, AgentMeter, GatewayMetrics, Sample
 from gateway.upstream.replica import Replica
 from gateway.upstream.stdio.upstream import StdioUpstream, trouble_of
 from gateway.upstream.upstream import Upstream
 
 if TYPE_CHECKING:
     # It imports an optional library.
-    from gateway.telemetry.tracing import Tracing
+    from gateway.telemetry.tracing import GatewayTracer
 
 _FETCH_GRACE = 10.0
 """Seconds for which a replaced snapshot still fetches cards and keys, because its open calls may wait for them."""
@@ -135,21 +135,21 @@ class Snapshot:
     skill_affinity: SkillAffinity
     sign_in_cards: SignedCards
     card_keys: tuple[SigningKeys, ...]
-    identity_headers: IdentityHeaders = field(default_factory=IdentityHeaders)
+    identity_headers: IdentityHeaderNames = field(default_factory=IdentityHeaderNames)
     calls: OpenCalls = field(default_factory=OpenCalls)
     labelled: frozenset[str] = frozenset()
     expiries: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    tracing: "Tracing | None" = None
+    tracing: "GatewayTracer | None" = None
 
     @classmethod
     def build(
         cls,
         examined: Examined,
-        metrics: Metrics,
+        metrics: GatewayMetrics,
         public_url: str,
         public_grpc: str = "",
         *,
-        ledger: Ledger | None = None,
+        ledger: TaskLedger | None = None,
         webhooks: Webhooks | None = None,
         before: "Snapshot | None" = None,
     ) -> "Snapshot":
@@ -196,7 +196,7 @@ class Snapshot:
                 tenants=named,
             ),
         )
-        ledger = Ledger(SqliteStore(None)) if ledger is None else ledger
+        ledger = TaskLedger(SqliteStore(None)) if ledger is None else ledger
         cors = config.gateway.cors
         public = PublicUrl.parse(public_url)
         tenants = _labelled(config)
@@ -397,7 +397,7 @@ class DrainingSnapshots:
 
 
 def _keys_of(
-    used: dict[str | None, SigningKeys], config: Config, ledger: Ledger, resources: Resources, agent: Agent | None
+    used: dict[str | None, SigningKeys], config: Config, ledger: TaskLedger, resources: Resources, agent: Agent | None
 ) -> SigningKeys | None:
     """Return the keys that sign an agent's cards, or those of `defaults`; None if they are not signed.
 
@@ -496,7 +496,7 @@ def _key_client(file: Path | None, trust: Trust, resources: Resources) -> httpx.
 
 
 def _key_set(
-    name: str, issuer: Issuer, client: httpx.AsyncClient, bounds: settings.Verification, resources: Resources
+    name: str, issuer: Issuer, client: httpx.AsyncClient, bounds: settings.VerificationSettings, resources: Resources
 ) -> KeySet:
     return resources.acquire(
         ("keys", name),
@@ -513,23 +513,23 @@ def _key_set(
     )
 
 
-def _identity_headers(config: Config) -> IdentityHeaders:
+def _identity_headers(config: Config) -> IdentityHeaderNames:
     """Return the identity headers of trusted clients: those that agents get, and the default one for a session."""
     written = effective.identity_headers(config)
-    return IdentityHeaders(
+    return IdentityHeaderNames(
         **{key: (getattr(written, key) or usual).lower().encode() for key, usual in USUAL_HEADERS.items()}
     )
 
 
-def _tracing(config: Config, resources: Resources) -> "Tracing | None":
+def _tracing(config: Config, resources: Resources) -> "GatewayTracer | None":
     written = effective.tracing(config)
     if written is None:
         return None
-    from gateway.telemetry.tracing import Tracing  # noqa: PLC0415 - an optional library
+    from gateway.telemetry.tracing import GatewayTracer  # noqa: PLC0415 - an optional library
 
-    def make() -> Tracing:
+    def make() -> GatewayTracer:
         headers = {name: value.get_secret_value() for name, value in written.headers.items()}
-        return Tracing(
+        return GatewayTracer(
             written.otlp, sample=written.sample, protocol=written.protocol, headers=headers, version=__version__
         )
 

@@ -46,7 +46,7 @@ from gateway.reload import ConfigurationOrigin, ReloadReport, ReloadResult, Unus
 from gateway.service_manager import Notifier, leave_at_once
 from gateway.startup import Sockets
 from gateway.telemetry import log
-from gateway.telemetry.output import SharedStream, form_of
+from gateway.telemetry.log_output import SharedStream, form_of
 from gateway.telemetry.worker_metrics import WorkerMetrics
 
 _TICK = 0.1

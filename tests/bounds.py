@@ -206,7 +206,7 @@ CONSTANTS = (
     Constant(_OPERATORS, "body of an admin request", "listener/admin.py:LONGEST_BODY", "B", "HTTP 413"),
     Constant(_OPERATORS, "time of a session in a browser", "listener/admin_access.py:LASTS", "s", "the token is asked for again"),
     Constant(_OPERATORS, "browsers that follow the requests", "listener/catalog_page.py:MOST_FOLLOWERS", "", "HTTP 503"),
-    Constant(_OPERATORS, "access log lines that wait", "telemetry/output.py:CAPACITY", "", "the line is dropped and counted (`log_dropped_total`)"),
+    Constant(_OPERATORS, "access log lines that wait", "telemetry/log_output.py:CAPACITY", "", "the line is dropped and counted (`log_dropped_total`)"),
     Constant(_OPERATORS, "characters of a value in the access log", "telemetry/access_log.py:LONGEST", "", "the rest is cut off"),
     Constant(_OPERATORS, "audit events of refused credentials a second", "telemetry/audit_log.py:STRANGERS", "", "further ones have no event of their own"),
     Constant(_OPERATORS, "time of a worker without an answer", "workers.py:HANGS_AFTER", "s", "the worker is killed and replaced"),

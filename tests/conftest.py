@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from gateway.cards import trust
 from gateway.push import service
-from gateway.telemetry import output
+from gateway.telemetry import log_output
 from gateway.upstream.connection_pool import client_tls
 from tests.loops import LEFT_OPEN, PLAIN, Policy
 from tests.support.kept import keeping
@@ -44,7 +44,7 @@ def quick_gateways() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (trust, service):
             patch.setattr(module, "client_tls", lambda file: system if file is None else client_tls(file))
-        patch.setattr(output, "GATHER", 0.001)
+        patch.setattr(log_output, "GATHER", 0.001)
         yield
 
 

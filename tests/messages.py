@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 LIST = Path(__file__).parent / "messages.txt"
 
 _NO_MESSAGES = frozenset(
-    {"config/schema.py", "tasks/redis_scripts.py"}
+    {"config/json_schema.py", "tasks/redis_scripts.py"}
     | {"demo/agents.py", "demo/fleet.py", "demo/grpc.py", "demo/stdio_agent.py", "demo/stage.py"}
 )
 """Texts of the schema and of scripts; answers of the sample agents, and their configuration."""

@@ -22,10 +22,10 @@ from gateway.config.agent import (
     DEFAULT_RETRY,
     DEFAULT_TIMEOUTS,
 )
+from gateway.config.external_settings import SETTINGS
+from gateway.config.json_schema import schema
 from gateway.config.limit import DEFAULT_CONNECTIONS, DEFAULT_LIMITS, DEFAULT_TENANT_LIMITS
 from gateway.config.model import Config
-from gateway.config.schema import schema
-from gateway.config.settings import SETTINGS
 from gateway.config.values import Part
 from gateway.listener.admin import OPERATIONS
 from gateway.proxy.request import FIELDS

@@ -50,9 +50,9 @@ from gateway.identity.jwks import KeySet
 from gateway.resources import Resources
 from gateway.routing.route import backend_key
 from gateway.tasks.affinity import TaskAffinity
-from gateway.tasks.ledger import Ledger
+from gateway.tasks.ledger import TaskLedger
 from gateway.tasks.ownership import Isolation
-from gateway.telemetry.metrics import AgentMeter, Metrics
+from gateway.telemetry.metrics import AgentMeter, GatewayMetrics
 from gateway.upstream import retry
 from gateway.upstream.balancer import AffinityPolicy, Balancer
 from gateway.upstream.circuit_breaker import CircuitBreaker
@@ -63,7 +63,7 @@ from gateway.upstream.oauth2 import NoToken, TokenSource, TokenSpec
 from gateway.upstream.replica import Condition, Replica, Target
 from gateway.upstream.retry import RetryBudget, RetryOn, RetryPolicy
 from gateway.upstream.stdio.upstream import trouble_of
-from gateway.upstream.upstream import IdentityNames, Timeouts, Treatment, Upstream
+from gateway.upstream.upstream import IdentityNames, Treatment, Upstream, UpstreamTimeouts
 
 OWN_IDS = retry.OWN_IDS
 _CARD_RESULTS = {
@@ -170,12 +170,12 @@ class BackendFactory:
     """
 
     examined: Examined
-    metrics: Metrics
+    metrics: GatewayMetrics
     authenticator: Authenticator
     public: PublicUrl
     grpc: GrpcPlace | None
     trust: Trust
-    ledger: Ledger
+    ledger: TaskLedger
     resources: Resources
     card_keys: Callable[[Agent], SigningKeys | None]
 
@@ -214,7 +214,7 @@ class BackendFactory:
             bounded.max, bounded.queue, bounded.queue_timeout, bounded.idle, bounded.headers, bounded.header_count
         )
         bounds = AnswerBounds(bounded.event, bounded.kept, config.gateway.heartbeat)
-        timeouts = Timeouts(**dict(effective.timeouts(config, agent)))
+        timeouts = UpstreamTimeouts(**dict(effective.timeouts(config, agent)))
         trusting = effective.agent_trust(config, name, marks)
         card = Card() if agent.card is None else agent.card
         wrong: list[str] = []

@@ -26,10 +26,10 @@ from gateway.resources import Resources
 from gateway.upstream.connection import read_buffer
 from gateway.upstream.connection_pool import ConnectionPool, Origin, PoolLimits
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.stdio.agent import Agent, CardQuery, Spec
+from gateway.upstream.stdio.agent import CardQuery, Spec, StdioAgent
 from gateway.upstream.stdio.process import Command
 from gateway.upstream.stdio.upstream import StdioUpstream
-from gateway.upstream.upstream import Timeouts, Treatment, Upstream
+from gateway.upstream.upstream import Treatment, Upstream, UpstreamTimeouts
 
 if TYPE_CHECKING:
     # A configuration without such an agent never loads gRPC: it costs 20 MiB.
@@ -103,7 +103,7 @@ class NetworkConnector:
 
     key: str
     written: tuple[Backend, ...]
-    timeouts: Timeouts
+    timeouts: UpstreamTimeouts
     treatment: Treatment
     limits: PoolLimits
     longest: int
@@ -228,7 +228,7 @@ class StdioConnector:
     written: Backend
     folder: Path
     resources: Resources
-    timeouts: Timeouts
+    timeouts: UpstreamTimeouts
     treatment: Treatment
     stub: Tree | None
 
@@ -242,7 +242,7 @@ class StdioConnector:
         agent = self._agent = resources.acquire(
             ("stdio", key),
             spec,
-            lambda: Agent(key, spec, query),
+            lambda: StdioAgent(key, spec, query),
             close=lambda made: made.aclose,
             retire=lambda made: made.retire,
         )

@@ -14,7 +14,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.json import Tree, TreeInvalid, parse_tree
 from gateway.cards.fetch import CardAnswer
-from gateway.upstream.stdio.agent import Agent, CardQuery
+from gateway.upstream.stdio.agent import CardQuery, StdioAgent
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class StdioCards:
         asked: Whether it has answered before.
     """
 
-    agent: Agent
+    agent: StdioAgent
     written: Tree | None
     query: CardQuery
     start: float = 0.0

@@ -39,7 +39,7 @@ from gateway.routing.route import read_backend_key
 from gateway.snapshot import Snapshot
 from gateway.tasks.state_url import StateUrl, read_redis
 from gateway.tasks.store import StoreBroken
-from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.metrics import GatewayMetrics
 from gateway.telemetry.tls_failure import kind
 from gateway.upstream.connection_pool import ConnectionPool
 from gateway.upstream.health_check import check_health
@@ -122,7 +122,9 @@ async def check_online(examined: Examined) -> tuple[OnlineAnswer, ...]:
         examined: A configuration without errors.
     """
     assert examined.config is not None
-    snapshot = Snapshot.build(examined, Metrics("check"), examined.config.gateway.public_url or "http://127.0.0.1")
+    snapshot = Snapshot.build(
+        examined, GatewayMetrics("check"), examined.config.gateway.public_url or "http://127.0.0.1"
+    )
     at_once = asyncio.Semaphore(_AT_ONCE)
 
     async def one(key: str, backend: Backend) -> OnlineAnswer:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
-from gateway.config.settings import SETTINGS
+from gateway.config.external_settings import SETTINGS
 
 # ---- the file --------------------------------------------------------------------------------------------------------
 

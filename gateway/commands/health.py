@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx
 
 from gateway.commands.find_agent import check_url, explain
+from gateway.commands.liveness import PATH
 from gateway.commands.output import CommandFailed
-from gateway.commands.probe import PATH
 from gateway.config.load import load
 from gateway.config.model import Admin
 from gateway.network.address import read_listen

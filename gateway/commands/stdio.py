@@ -50,7 +50,7 @@ from gateway.push.webhooks import Webhooks
 from gateway.snapshot import Snapshot
 from gateway.telemetry import log
 from gateway.telemetry.access_log import AccessLog
-from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.metrics import GatewayMetrics
 
 GRACE = 30.0
 """Seconds for calls that are open at the end of the host's input."""
@@ -224,7 +224,7 @@ class Session:
             loop.add_signal_handler(number, self._stop.set)
         background, access, resolver = Background(), AccessLog(self._access_stream, form="text"), Resolver()
         webhooks = Webhooks(WebhookPolicy(resolve=resolver))
-        snapshot = Snapshot.build(self._examined, Metrics(__version__), _PUBLIC, webhooks=webhooks)
+        snapshot = Snapshot.build(self._examined, GatewayMetrics(__version__), _PUBLIC, webhooks=webhooks)
         try:
             snapshot.open(background)
             await _wait_for_any(snapshot.backends[_NAME].source.settled, self._stop)

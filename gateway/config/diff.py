@@ -17,7 +17,7 @@ from gateway.config.values import Part
 from gateway.config.yaml import Marks
 from gateway.routing.route import Place
 from gateway.tasks.state_url import StateUrl
-from gateway.telemetry.output import printable
+from gateway.telemetry.log_output import printable
 
 # ---- differences -----------------------------------------------------------------------------------------------------
 

@@ -122,9 +122,9 @@ class Verification(Part):
     keys_count: Positive = 100
     """Most keys of a set."""
 
-    def as_settings(self) -> settings.Verification:
+    def as_settings(self) -> settings.VerificationSettings:
         """Return them as `identity` takes them."""
-        return settings.Verification(**dict(self))
+        return settings.VerificationSettings(**dict(self))
 
 
 class Connections(Part):

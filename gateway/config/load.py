@@ -18,7 +18,7 @@ from gateway.config.secrets import LARGEST_VALUE, Interpolation, Masks, Span, gu
 from gateway.config.template import expanded
 from gateway.config.yaml import Marks, Position, Source, Value, read
 from gateway.routing.route import Place
-from gateway.telemetry.output import printable
+from gateway.telemetry.log_output import printable
 
 _MOST_FILES = 1000
 _MOST_ERRORS = 1000

@@ -254,9 +254,11 @@ class Issuer(Part):
     tls: PeerTls | None = None
     """Authorities for the servers of its keys and of its discovery document; those of the system by default."""
 
-    def as_settings(self) -> settings.Issuer:
+    def as_settings(self) -> settings.IssuerSettings:
         """Return it as `identity` takes it."""
-        return settings.Issuer(**{name: getattr(self, name) for name in settings.Issuer.__dataclass_fields__})
+        return settings.IssuerSettings(
+            **{name: getattr(self, name) for name in settings.IssuerSettings.__dataclass_fields__}
+        )
 
 
 class ApiKey(Part):
@@ -271,9 +273,9 @@ class ApiKey(Part):
     expires: Day | None = None
     """Last day on which the key is good (UTC)."""
 
-    def as_settings(self) -> settings.ApiKey:
+    def as_settings(self) -> settings.ApiKeySettings:
         """Return it as `identity` takes it."""
-        return settings.ApiKey(**dict(self))
+        return settings.ApiKeySettings(**dict(self))
 
 
 class Client(Part):
@@ -296,7 +298,7 @@ class Client(Part):
     trust_identity_headers: Flag = False
     """Whether their identity headers are trusted, which name the principal within their tenant and the session."""
 
-    def as_settings(self) -> client_names.Client:
+    def as_settings(self) -> client_names.CertificateClient:
         """Return it as `identity` takes it.
 
         Raises:
@@ -304,7 +306,7 @@ class Client(Part):
         """
         patterns = tuple(ClientPattern.parse(kind, text) for kind in KINDS for text in getattr(self, kind))
         agents = None if self.agents is None else frozenset(self.agents)
-        return client_names.Client(patterns, self.tenant, agents, self.trust_identity_headers)
+        return client_names.CertificateClient(patterns, self.tenant, agents, self.trust_identity_headers)
 
 
 class Mtls(Part):
@@ -321,14 +323,14 @@ class Mtls(Part):
     """Whether a request may have a token or an API key beside the certificate. That credential alone then identifies
     the caller. If false, such a request is refused."""
 
-    def as_settings(self) -> settings.Mtls:
+    def as_settings(self) -> settings.MtlsSettings:
         """Return it as `identity` takes it.
 
         Raises:
             ValueError: as `ClientPattern.parse`.
         """
         clients = {name: client.as_settings() for name, client in self.clients.items()}
-        return settings.Mtls(clients, require=self.require, with_token=self.with_token)
+        return settings.MtlsSettings(clients, require=self.require, with_token=self.with_token)
 
 
 class Auth(Part):
@@ -343,13 +345,13 @@ class Auth(Part):
     verification: Verification = Verification()
     """Bounds on the cost of verifying tokens."""
 
-    def as_settings(self) -> settings.Auth:
+    def as_settings(self) -> settings.AuthSettings:
         """Return it as `identity` takes it.
 
         Raises:
             ValueError: as `ClientPattern.parse`.
         """
-        return settings.Auth(
+        return settings.AuthSettings(
             {name: issuer.as_settings() for name, issuer in self.issuers.items()},
             {name: key.as_settings() for name, key in self.api_keys.items()},
             None if self.mtls is None else self.mtls.as_settings(),

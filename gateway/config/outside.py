@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gateway.config.external_settings import PREFIX, SETTINGS, Setting
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, Problem, nearest, spell
-from gateway.config.settings import PREFIX, SETTINGS, Setting
 from gateway.config.yaml import Marks, Position, Value
 from gateway.routing.route import Place
-from gateway.telemetry.output import printable
+from gateway.telemetry.log_output import printable
 
 _OTHERS = (f"{PREFIX}CONFIG", f"{PREFIX}PROGRAM")
 """The file of `gateway.asgi:app`, and the name of the program in its own messages."""

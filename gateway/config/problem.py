@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Literal
 
 from gateway.routing.route import Place
-from gateway.telemetry.output import printable
+from gateway.telemetry.log_output import printable
 
 KeyPath = tuple[str | int, ...]
 """The keys and indexes that lead to a value, such as `("agents", "billing", "match", 0, "path")`."""

@@ -26,7 +26,7 @@ from gateway.routing.explain import Inquiry, Question, RouteAnswer, ask
 from gateway.routing.route import SKILL, AgentRules, Reach, Requirement, Route, Rule, Verdict, backend_key
 from gateway.routing.skills import NO_RANKING, Ranking
 from gateway.routing.table import Table, path_segments
-from gateway.telemetry.output import printable
+from gateway.telemetry.log_output import printable
 
 # ---- rules -----------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from gateway.config.problem import KeyPath, Problem
 from gateway.config.secrets import Interpolation, is_secret
 from gateway.config.yaml import Marks, Source, Value
 from gateway.principal import ANONYMOUS_TENANT
-from gateway.telemetry.output import printable
+from gateway.telemetry.log_output import printable
 
 TENANT = "{tenant}"
 EVERY = "*"

@@ -20,7 +20,7 @@ from gateway.config.files import NOTHING, stamp
 from gateway.config.problem import KeyPath, Problem, is_odd, spell_key
 from gateway.config.secrets import MASK, Interpolation, Span, is_reference, is_secret, is_unknown
 from gateway.routing.route import Place
-from gateway.telemetry.output import printable
+from gateway.telemetry.log_output import printable
 
 LARGEST_FILE = 4 * 1024 * 1024
 DEEPEST = 32

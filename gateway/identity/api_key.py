@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from types import MappingProxyType
 
 from gateway.a2a.fault import AuthExpired
-from gateway.identity.settings import ApiKey
+from gateway.identity.settings import ApiKeySettings
 from gateway.principal import Principal
 
 MOST_PLACES = 64
@@ -39,7 +39,7 @@ class ApiKeys:
         ValueError: a hash is not 64 hex digits, or two keys have the same one.
     """
 
-    def __init__(self, keys: Mapping[str, ApiKey]) -> None:
+    def __init__(self, keys: Mapping[str, ApiKeySettings]) -> None:
         known: dict[bytes, _Known] = {}
         for name, key in keys.items():
             principal = principal_of(name, key)
@@ -83,7 +83,7 @@ class ApiKeys:
         places[address] = None
 
 
-def principal_of(name: str, key: ApiKey) -> Principal:
+def principal_of(name: str, key: ApiKeySettings) -> Principal:
     """Return the principal that a key proves."""
     expires = math.inf
     # `expires` is the last good day, whole, in UTC; the last day there is has no next one.

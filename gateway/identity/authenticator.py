@@ -21,7 +21,7 @@ from gateway.identity.entitlement import Entitlement
 from gateway.identity.jwks import KeySet
 from gateway.identity.jwt import LONGEST, TokenVerifier
 from gateway.identity.mtls import Certificates
-from gateway.identity.settings import Auth, Verification
+from gateway.identity.settings import AuthSettings, VerificationSettings
 from gateway.identity.verification import CredentialCache, FailureLimit, VerificationQueue
 from gateway.principal import ANONYMOUS, Certificate, Principal
 
@@ -71,17 +71,17 @@ class Authenticator:
 
     def __init__(
         self,
-        auth: Auth | None,
+        auth: AuthSettings | None,
         *,
         anonymous: bool,
-        bounds: Verification,
+        bounds: VerificationSettings,
         key_sets: Mapping[str, KeySet],
         tenants: frozenset[str] = frozenset(),
         queue: VerificationQueue | None = None,
     ) -> None:
         self._is_open = auth is None
         self._key_sets = tuple(key_sets.values())
-        settings = Auth() if auth is None else auth
+        settings = AuthSettings() if auth is None else auth
         only_certificates = settings.mtls is not None and not settings.issuers and not settings.api_keys
         self.challenge = CERTIFICATE_CHALLENGE if only_certificates else CHALLENGE
         self._nobody = ANONYMOUS if anonymous else None

@@ -11,7 +11,7 @@ from typing import Self, TypeAlias
 
 from gateway.a2a.paths import fits_path
 from gateway.principal import ANONYMOUS_TENANT, Principal
-from gateway.telemetry.output import printable
+from gateway.telemetry.log_output import printable
 
 # ---- names and patterns ----------------------------------------------------------------------------------------------
 
@@ -185,7 +185,7 @@ _MOST_SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class CertificateClient:
     """The certificates of a client: an entry of `auth.mtls.clients`.
 
     Attributes:
@@ -248,7 +248,7 @@ class Clients:
         clients: As they were checked: patterns of two clients that fit one name are one narrower than the other.
     """
 
-    def __init__(self, clients: Mapping[str, Client]) -> None:
+    def __init__(self, clients: Mapping[str, CertificateClient]) -> None:
         self._clients = clients
         # By kind and length, then by the positions of text segments, then by their texts, so thousands of entries need
         # no search.

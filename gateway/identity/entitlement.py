@@ -7,7 +7,7 @@ from gateway.a2a.fault import AuthInvalid
 from gateway.identity.api_key import principal_of
 from gateway.identity.client_names import METHOD, ClientName, Clients, UnknownClient
 from gateway.identity.jwt import subject_of, tenant_of
-from gateway.identity.settings import Auth, Issuer
+from gateway.identity.settings import AuthSettings, IssuerSettings
 from gateway.principal import ANONYMOUS, Principal
 
 
@@ -22,7 +22,12 @@ class Entitlement:
     """
 
     def __init__(
-        self, auth: Auth | None, *, anonymous: bool, clients: Clients | None = None, tenants: Collection[str] = ()
+        self,
+        auth: AuthSettings | None,
+        *,
+        anonymous: bool,
+        clients: Clients | None = None,
+        tenants: Collection[str] = (),
     ) -> None:
         self._auth = auth
         self._anonymous = anonymous
@@ -91,7 +96,7 @@ class Entitlement:
             return None
         return replace(caller, digest=principal.digest)
 
-    def _may_name(self, issuer: Issuer, tenant: str) -> bool:
+    def _may_name(self, issuer: IssuerSettings, tenant: str) -> bool:
         """Return whether an issuer may issue tokens of a tenant, as far as the file says."""
         if issuer.tenant is not None:
             return tenant == issuer.tenant
@@ -99,7 +104,7 @@ class Entitlement:
             return True
         return tenant in issuer.tenant_map.values() or ("*" not in issuer.tenant_map and tenant not in self._tenants)
 
-    def _still_accepts(self, issuer: Issuer, principal: Principal) -> bool:
+    def _still_accepts(self, issuer: IssuerSettings, principal: Principal) -> bool:
         claims = principal.claims
         try:
             tenant, subject = tenant_of(issuer, claims, self._tenants), subject_of(issuer, claims)

@@ -37,7 +37,7 @@ from jwt import PyJWK, PyJWTError
 from msgspec import UNSET, Meta, UnsetType
 
 from gateway.a2a.card_rewriting import TokenIssuer
-from gateway.identity.settings import Verification
+from gateway.identity.settings import VerificationSettings
 from gateway.network.address import is_loopback
 from gateway.telemetry.tls_failure import kind
 
@@ -304,7 +304,7 @@ class KeySet:
         jwks_url: str | None,
         algorithms: Iterable[str],
         http: httpx.AsyncClient,
-        bounds: Verification,
+        bounds: VerificationSettings,
         on_result: Callable[[str, bool], None] | None = None,
         label: str = "",
         clock: Callable[[], float] = time.monotonic,

@@ -25,7 +25,7 @@ from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing, AuthUnavail
 from gateway.a2a.json import Tree, parse_tree
 from gateway.a2a.paths import RESERVED, fits_path
 from gateway.identity.jwks import LONGEST_KID, KeySet, VerificationKey
-from gateway.identity.settings import Issuer, Verification
+from gateway.identity.settings import IssuerSettings, VerificationSettings
 from gateway.identity.verification import CredentialCache, VerificationQueue
 from gateway.principal import ANONYMOUS_TENANT, Principal
 from gateway.routing.token_claim import claim_at, single
@@ -90,7 +90,7 @@ class _TrustedIssuer:
     """One configured issuer and its keys."""
 
     name: str
-    settings: Issuer
+    settings: IssuerSettings
     audience: frozenset[str]
     key_set: KeySet
 
@@ -179,9 +179,9 @@ class TokenVerifier:
 
     def __init__(
         self,
-        issuers: Mapping[str, Issuer],
+        issuers: Mapping[str, IssuerSettings],
         key_sets: Mapping[str, KeySet],
-        bounds: Verification,
+        bounds: VerificationSettings,
         tenants: frozenset[str],
         queue: VerificationQueue,
     ) -> None:
@@ -277,7 +277,7 @@ def _malformed(detail: str) -> AuthInvalid:
     return AuthInvalid("the token is malformed", detail=detail)
 
 
-def subject_of(issuer: Issuer, claims: Mapping[str, object]) -> str:
+def subject_of(issuer: IssuerSettings, claims: Mapping[str, object]) -> str:
     """Return the subject of a token, by the claim that the issuer is configured with; empty where there is none.
 
     Raises:
@@ -291,7 +291,7 @@ def subject_of(issuer: Issuer, claims: Mapping[str, object]) -> str:
     return subject
 
 
-def tenant_of(issuer: Issuer, claims: Mapping[str, object], tenants: Collection[str]) -> str:
+def tenant_of(issuer: IssuerSettings, claims: Mapping[str, object], tenants: Collection[str]) -> str:
     """Return the fixed tenant of the issuer, or the one that the token names (safety T13).
 
     With a `tenant_map` the claim is a key of it. Any other value is a tenant of that name with the access of

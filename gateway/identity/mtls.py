@@ -21,7 +21,7 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing, BadRequest, NotAdmitted
 from gateway.a2a.headers import pass_on
 from gateway.identity.client_names import ClientName, Clients, UnknownClient, is_spiffe
-from gateway.identity.settings import Mtls
+from gateway.identity.settings import MtlsSettings
 from gateway.identity.verification import CredentialCache
 from gateway.principal import Certificate, Principal
 
@@ -81,7 +81,7 @@ class Certificates:
         clients: The entries of `auth.mtls.clients`.
     """
 
-    def __init__(self, mtls: Mtls, most: int) -> None:
+    def __init__(self, mtls: MtlsSettings, most: int) -> None:
         self._gives_way = mtls.with_token
         self._is_required = mtls.require
         self.clients = Clients(mtls.clients)
@@ -174,7 +174,7 @@ def _check_valid(certificate: Certificate, now: float) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class IdentityHeaders:
+class IdentityHeaderNames:
     """The headers by which a trusted client names its caller, in lower case."""
 
     tenant: bytes = b"x-a2a-tenant"
@@ -182,7 +182,7 @@ class IdentityHeaders:
     session: bytes = b"x-a2a-session"
 
 
-def caller_of(client: Principal, head: Head, names: IdentityHeaders) -> Principal:
+def caller_of(client: Principal, head: Head, names: IdentityHeaderNames) -> Principal:
     """Return the caller on whose behalf a trusted client calls, or the client itself if it names none.
 
     Only a client that was proven by its certificate alone is trusted (`auth.mtls.clients.X.trust_identity_headers`).

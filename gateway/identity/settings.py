@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
-from gateway.identity.client_names import Client
+from gateway.identity.client_names import CertificateClient
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
+class VerificationSettings:
     """Bounds on the cost of verifying credentials.
 
     Attributes:
@@ -35,7 +35,7 @@ class Verification:
 
 
 @dataclass(frozen=True, slots=True)
-class Issuer:
+class IssuerSettings:
     """An issuer of tokens, and the claims that its tokens must have.
 
     Attributes:
@@ -60,7 +60,7 @@ class Issuer:
 
 
 @dataclass(frozen=True, slots=True)
-class ApiKey:
+class ApiKeySettings:
     """A key.
 
     Attributes:
@@ -76,7 +76,7 @@ class ApiKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Mtls:
+class MtlsSettings:
     """Callers with a certificate.
 
     Attributes:
@@ -85,15 +85,15 @@ class Mtls:
         with_token: Whether a request may have a token or an API key beside it, which then identifies the caller.
     """
 
-    clients: Mapping[str, Client]
+    clients: Mapping[str, CertificateClient]
     require: bool = False
     with_token: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Auth:
+class AuthSettings:
     """The credentials that prove callers; issuers and keys are by name."""
 
-    issuers: Mapping[str, Issuer] = field(default_factory=dict)
-    api_keys: Mapping[str, ApiKey] = field(default_factory=dict)
-    mtls: Mtls | None = None
+    issuers: Mapping[str, IssuerSettings] = field(default_factory=dict)
+    api_keys: Mapping[str, ApiKeySettings] = field(default_factory=dict)
+    mtls: MtlsSettings | None = None

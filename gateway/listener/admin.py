@@ -29,14 +29,14 @@ from gateway.catalog.render import ASSETS
 from gateway.listener.admin_access import HEALTH_PATHS, guarded, sign_out
 from gateway.listener.catalog_page import FILES, CatalogPage, TryIt, TryItMessage
 from gateway.listener.http_limits import HttpLimits
-from gateway.policy.limits import Limits
+from gateway.policy.limits import QuotaEnforcer
 from gateway.proxy.pipeline import Pipeline
 from gateway.reload import Reloader, ReloadResult, Trigger
 from gateway.routing.explain import Inquiry
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access_log import RecentRequests
 from gateway.telemetry.log import current_level
-from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.metrics import GatewayMetrics
 from gateway.upstream.replica import Replica
 from gateway.upstream.stdio.upstream import StdioUpstream, trouble_of
 
@@ -63,12 +63,12 @@ class ManagedGateway(Protocol):
         pipeline: Answers the requests of clients.
     """
 
-    metrics: Metrics
+    metrics: GatewayMetrics
     started: bool
     draining: bool
     public_url: str
     reloader: Reloader | None
-    limits: Limits
+    limits: QuotaEnforcer
     recent: RecentRequests
     pipeline: Pipeline
 

@@ -20,9 +20,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooSlow, ClientGone, Fault
 from gateway.a2a.headers import Pairs
+from gateway.listener.body_rules import BODILESS, MOMENT, SHORT, check_length
 from gateway.listener.http_limits import HttpLimits
 from gateway.listener.request_parser import Unreadable, host_name
-from gateway.listener.responder import BODILESS, MOMENT, SHORT, check_length
 from gateway.proxy.responder import Responder
 
 Serve: TypeAlias = Callable[[Head, Responder], Coroutine[Any, Any, None]]

@@ -32,7 +32,7 @@ from gateway.backend.backend import Backend
 from gateway.catalog.render import ASSETS, HEADERS, HTML, page
 from gateway.listener.asgi import AsgiResponder
 from gateway.listener.http_limits import HttpLimits
-from gateway.policy.limits import Limits
+from gateway.policy.limits import QuotaEnforcer
 from gateway.principal import Principal
 from gateway.proxy import catalog_view as view
 from gateway.proxy.pipeline import Pipeline
@@ -87,7 +87,7 @@ class CatalogPage:
     def __init__(
         self,
         current: Callable[[], Snapshot],
-        limits: Limits,
+        limits: QuotaEnforcer,
         recent: RecentRequests,
         describe: Callable[[str, Backend], dict[str, Any]],
         *,

@@ -42,9 +42,9 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooSlow, ClientGone
 from gateway.a2a.headers import Pairs
 from gateway.identity.verification import network_of
+from gateway.listener.body_rules import BODILESS, MOMENT, SHORT, check_length
 from gateway.listener.http_limits import HttpLimits
 from gateway.listener.request_parser import IncomingBody, IncomingHeads, RequestHead, Unreadable, error_response
-from gateway.listener.responder import BODILESS, MOMENT, SHORT, check_length
 from gateway.listener.tls import NO_TLS, read_tls_session
 from gateway.listener.write_batch import WriteBatch
 from gateway.network.certificate import ServerTls

@@ -34,7 +34,7 @@ from gateway.a2a.framing.lsp import LONGEST, BadFrame, Frame, FrameDecoder, Fram
 from gateway.a2a.framing.sse import Event, SseDecoder
 from gateway.a2a.headers import TO_AGENT, Pairs
 from gateway.background import Background
-from gateway.listener.responder import check_length
+from gateway.listener.body_rules import check_length
 from gateway.proxy.responder import Responder
 
 _CHUNK = 64 * 1024

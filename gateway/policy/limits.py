@@ -340,7 +340,7 @@ class Permit:
             slot.leave()
 
 
-class Limits:
+class QuotaEnforcer:
     """Applies quotas to tenants and agents; one for a process, across all its configurations.
 
     Args:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from gateway.a2a.call import Call
 from gateway.a2a.fault import TasksLimited
 from gateway.backend.backend import Backend
-from gateway.policy.limits import OTHER, Limits, OverRate, Quotas, ratelimit_headers
+from gateway.policy.limits import OTHER, OverRate, QuotaEnforcer, Quotas, ratelimit_headers
 from gateway.proxy.request import RequestContext
 from gateway.proxy.responder import Responder
 from gateway.telemetry.metrics import Sample
@@ -24,7 +24,7 @@ class Admission:
         processes: The number of processes that share the limits of the gateway.
     """
 
-    def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
+    def __init__(self, limits: QuotaEnforcer, clock: Callable[[], float]) -> None:
         self._limits = limits
         self._clock = clock
         self._named: frozenset[str] = frozenset()

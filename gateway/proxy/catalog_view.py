@@ -18,7 +18,7 @@ from gateway.a2a.sanitized_card import SanitizedCard
 from gateway.backend.backend import Backend
 from gateway.catalog.directory import NO_TEXT, CardText, Seen, Skill
 from gateway.catalog.feeds import rule_for
-from gateway.policy.limits import Limits
+from gateway.policy.limits import QuotaEnforcer
 from gateway.principal import Principal
 from gateway.routing.explain import Inquiry
 from gateway.routing.route import Rule, read_backend_key
@@ -331,7 +331,9 @@ def ranks_of(snapshot: Snapshot, agent: str, skills: Sequence[Skill]) -> list[di
     ]
 
 
-def usage_of(limits: Limits, backends: Sequence[str], tenants: Sequence[str], now: float) -> list[dict[str, Any]]:
+def usage_of(
+    limits: QuotaEnforcer, backends: Sequence[str], tenants: Sequence[str], now: float
+) -> list[dict[str, Any]]:
     """Return the limits that a call to an agent meets, and their use in this process."""
     rows = [("agent", name, usage) for name in backends for usage in limits.usage("agent", name, now)]
     for tenant in tenants[:MOST_EXPLAINED]:

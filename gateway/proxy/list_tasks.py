@@ -50,7 +50,7 @@ from gateway.proxy.request import RequestContext
 from gateway.proxy.responder import Responder
 from gateway.tasks.ownership import Ownership
 from gateway.tasks.token_cipher import TokenCipher
-from gateway.upstream.page import refuse_page
+from gateway.upstream.error_page import refuse_page
 from gateway.upstream.retry import Attempt
 from gateway.upstream.upstream import AnswerTooLong, Reply
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from gateway.a2a import fault as faults
 from gateway.a2a.call import Head
 from gateway.a2a.fault import Fault
-from gateway.policy.limits import Limits
+from gateway.policy.limits import QuotaEnforcer
 from gateway.principal import Principal
 from gateway.proxy import card_requests, documents, protected_resource
 from gateway.proxy.admission import Admission
@@ -60,7 +60,7 @@ class Pipeline:
         count_auth: CountAuth,
         audit: Callable[[AuditEvent, Mapping[str, object]], None] = lambda _event, _line: None,
         *,
-        limits: Limits | None = None,
+        limits: QuotaEnforcer | None = None,
         overload: Overload | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - see above
@@ -79,7 +79,7 @@ class Pipeline:
         # One thread: several would only compete for the GIL, with each other and with the loop.
         self._threads = ThreadPoolExecutor(1, "long-bodies")
         self._forwarder = Forwarder(clock, self._threads)
-        self.admission = Admission(Limits() if limits is None else limits, clock)
+        self.admission = Admission(QuotaEnforcer() if limits is None else limits, clock)
 
     async def serve(self, head: Head, client: Responder, *, caller: Principal | None = None) -> None:
         """Answer one request. Only cancellation from outside is raised: every fault becomes an answer.

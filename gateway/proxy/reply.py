@@ -4,7 +4,7 @@ A reply of one frame is read whole before a byte goes out, so that a failure on 
 that is longer than the configuration allows is refused. `stream.py` delivers a stream.
 
 Only A2A answers reach a client. An agent's own error passes, with the agent's status if it is relayed; any other page
-is replaced (`upstream/page.py`).
+is replaced (`upstream/error_page.py`).
 """
 
 import re
@@ -31,7 +31,7 @@ from gateway.proxy.request import RequestContext, record_owner
 from gateway.proxy.responder import Responder
 from gateway.proxy.stream import Stream
 from gateway.upstream.credentials import EXTENSIONS, extensions
-from gateway.upstream.page import refuse_page
+from gateway.upstream.error_page import refuse_page
 from gateway.upstream.reply_cache import ReplyHead
 
 _JSON = b"application/json"

@@ -24,7 +24,7 @@ from gateway.backend.backend import OWN_IDS, Backend
 from gateway.proxy.overload import ASIDE
 from gateway.proxy.request import RequestContext
 from gateway.upstream.dialects import Interface
-from gateway.upstream.page import only_type, refuse_challenge, refuse_page
+from gateway.upstream.error_page import only_type, refuse_challenge, refuse_page
 from gateway.upstream.reply_cache import ReplyHead
 from gateway.upstream.upstream import Reply
 

@@ -43,7 +43,7 @@ from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter
 
 if TYPE_CHECKING:
     # It imports an optional library.
-    from gateway.telemetry.tracing import ExchangeSpan, Tracing
+    from gateway.telemetry.tracing import ExchangeSpan, GatewayTracer
 
 FIELDS = (
     "request_id", "trace_id", "agent", "backend", "match_line", "tenant", "principal", "auth_method", "binding",
@@ -135,7 +135,7 @@ class RequestContext(msgspec.Struct, eq=False):
     closed_by: str | None = None
     held: int = 0
 
-    def trace(self, tracing: "Tracing | None") -> None:
+    def trace(self, tracing: "GatewayTracer | None") -> None:
         """Begin the server span, if there is tracing, and name the trace that the request belongs to."""
         if tracing is None:
             self.trace_id = trace_id(self.head)

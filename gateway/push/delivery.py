@@ -27,7 +27,7 @@ from gateway.a2a.push_config import PushConfig
 from gateway.push.signing import Signer
 from gateway.push.ssrf import Unresolved, WebhookPolicy, WebhookTarget
 from gateway.telemetry.tls_failure import kind
-from gateway.upstream.page import seconds_of
+from gateway.upstream.error_page import seconds_of
 
 MOST_READ: Final = 4096
 """Bytes of an answer's body that are read, so that its sender can finish; the rest is cut off."""

@@ -11,7 +11,7 @@ A note only selects the backend: ownership is checked there as usual (`ownership
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.tasks.ledger import Ledger
+from gateway.tasks.ledger import TaskLedger
 from gateway.tasks.store import AFFINITY, LONGEST_ID, Note
 
 MOST = 100_000
@@ -27,7 +27,7 @@ class TaskAffinity:
         keeps: Whether the ledger has the backend's tasks.
     """
 
-    def __init__(self, ledger: Ledger, scope: str, *, keeps: bool) -> None:
+    def __init__(self, ledger: TaskLedger, scope: str, *, keeps: bool) -> None:
         self._ledger = ledger
         self._scope = scope
         self._keeps = keeps
@@ -101,7 +101,7 @@ class TaskAffinity:
 class SkillAffinity:
     """The backends of tasks and contexts of callers that came by a skill."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: TaskLedger) -> None:
         self._ledger = ledger
         self._known: dict[str, str] = {}
 

@@ -17,7 +17,7 @@ import msgspec
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.naming import Alias
-from gateway.tasks.ledger import Ledger
+from gateway.tasks.ledger import TaskLedger
 from gateway.tasks.store import NAMES, Note
 
 logger = logging.getLogger("gateway.tasks")
@@ -92,7 +92,7 @@ class Aliases:
         if len(known) > self._most:
             known.popitem(last=False)
 
-    async def find_kept(self, ledger: Ledger, key: AliasKey) -> Alias | None:
+    async def find_kept(self, ledger: TaskLedger, key: AliasKey) -> Alias | None:
         """As `find`; a name that is not in memory is looked up in the store.
 
         Raises:
@@ -106,7 +106,7 @@ class Aliases:
                 self.put(key, key.name, alias)
         return alias
 
-    def keep(self, ledger: Ledger, loop: asyncio.AbstractEventLoop, key: AliasKey, name: str, alias: Alias) -> None:
+    def keep(self, ledger: TaskLedger, loop: asyncio.AbstractEventLoop, key: AliasKey, name: str, alias: Alias) -> None:
         """As `put`, from any thread; the store is written a moment later."""
         self.put(key, name, alias)
         until = ledger.now() + ledger.bounds.open
@@ -121,7 +121,7 @@ class Aliases:
         loop.call_soon_threadsafe(write)
 
 
-async def _write(ledger: Ledger, note: Note) -> None:
+async def _write(ledger: TaskLedger, note: Note) -> None:
     try:
         await ledger.store.keep(note)
     except StateUnavailable:

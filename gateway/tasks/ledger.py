@@ -28,7 +28,7 @@ _DROPPED_AT_ONCE = 500
 logger = logging.getLogger("gateway.tasks")
 
 
-class Ledger:
+class TaskLedger:
     """The owners of all tasks.
 
     Args:

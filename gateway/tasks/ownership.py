@@ -35,7 +35,7 @@ from gateway.a2a.progress import Progress
 from gateway.principal import Principal
 from gateway.tasks.affinity import SkillCall, TaskAffinity
 from gateway.tasks.context_prefix import NO_PREFIX, ContextPrefix
-from gateway.tasks.ledger import Ledger
+from gateway.tasks.ledger import TaskLedger
 from gateway.tasks.store import LONGEST_ID, OPEN, SEEN_AGAIN, Observed, Owner, RecordedOwners, Task
 from gateway.tasks.token_cipher import TokenCipher
 
@@ -76,7 +76,7 @@ class Isolation:
         affinity: The replicas of tasks; None if they do not matter.
     """
 
-    ledger: Ledger
+    ledger: TaskLedger
     scope: str
     by_principal: bool = False
     claims_unowned: bool = False

@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 import msgspec
 
-from gateway.telemetry.output import CAPACITY, GREEN, GREY, RED, YELLOW, Form, RotatedFile, Sink, coloured
+from gateway.telemetry.log_output import CAPACITY, GREEN, GREY, RED, YELLOW, Form, RotatedFile, Sink, coloured
 
 LONGEST = 256
 """Longest value in characters, because clients choose the values."""

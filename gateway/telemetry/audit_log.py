@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from gateway.telemetry.access_log import AccessLog
-from gateway.telemetry.output import RotatedFile
+from gateway.telemetry.log_output import RotatedFile
 
 logger = logging.getLogger("gateway.audit")
 

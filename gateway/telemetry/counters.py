@@ -76,7 +76,7 @@ class Counter(Collector):
 
 
 @dataclass(slots=True)
-class Buckets:
+class HistogramSeries:
     """The buckets of one series of a histogram.
 
     Attributes:
@@ -112,13 +112,13 @@ class Histogram(Collector):
         self._words = words
         self._labels = tuple(labels)
         self._bounds = tuple(float(bound) for bound in bounds)
-        self._buckets: dict[Labels, Buckets] = {}
+        self._buckets: dict[Labels, HistogramSeries] = {}
 
-    def of(self, values: Labels) -> Buckets:
+    def of(self, values: Labels) -> HistogramSeries:
         """Return the series of these label values, to be kept by the caller."""
         buckets = self._buckets.get(values)
         if buckets is None:
-            buckets = self._buckets[values] = Buckets(self._bounds, [0] * (len(self._bounds) + 1))
+            buckets = self._buckets[values] = HistogramSeries(self._bounds, [0] * (len(self._bounds) + 1))
         return buckets
 
     @property

@@ -16,7 +16,7 @@ from functools import partial
 from types import TracebackType
 from typing import BinaryIO
 
-from gateway.telemetry.output import GREY, RED, YELLOW, Form, Sink, coloured
+from gateway.telemetry.log_output import GREY, RED, YELLOW, Form, Sink, coloured
 
 LONGEST = 4_096
 """Characters of a message that are kept."""

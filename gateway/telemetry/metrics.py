@@ -5,8 +5,8 @@ set becomes `other`; a request that found no agent has the agent `-`, which is n
 says what its labels may be, which bounds the number of series: `agents` are those of the file and `-`, `backends` those
 of the file.
 
-Series of removed agents are dropped once the calls of their configuration have ended (`Metrics.sweep`), because files
-may name other agents every day.
+Series of removed agents are dropped once the calls of their configuration have ended (`GatewayMetrics.sweep`), because
+files may name other agents every day.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 
 from gateway.a2a.dialect import Dialect
 from gateway.a2a.operation import Kind
-from gateway.telemetry.counters import Buckets, Counter, Gone, Histogram, Labels
+from gateway.telemetry.counters import Counter, Gone, Histogram, HistogramSeries, Labels
 from gateway.telemetry.worker_metrics import Encode, WorkerMetrics
 
 NO_AGENT = "-"
@@ -68,7 +68,7 @@ class _Reader(Collector):
             yield family
 
 
-class Metrics:
+class GatewayMetrics:
     """The metrics of one gateway process.
 
     Args:
@@ -311,14 +311,14 @@ class AgentMeter:
         backends: Its backends, by the names in metrics.
     """
 
-    def __init__(self, metrics: Metrics, agent: str, tenants: frozenset[str]) -> None:
+    def __init__(self, metrics: GatewayMetrics, agent: str, tenants: frozenset[str]) -> None:
         self._metrics = metrics
         self.agent = agent
         self.backends: frozenset[str] = frozenset()
         self._tenants = tenants if NO_TENANT in tenants else tenants | {NO_TENANT}
         self._requests: dict[tuple[str, str], dict[str, float]] = {}
-        self._times: dict[Kind, tuple[Buckets, Buckets, Buckets]] = {}
-        self._sizes: tuple[Buckets, Buckets] | None = None
+        self._times: dict[Kind, tuple[HistogramSeries, HistogramSeries, HistogramSeries]] = {}
+        self._sizes: tuple[HistogramSeries, HistogramSeries] | None = None
         with metrics.meeting:
             metrics.meters[id(self)] = self
             # An agent that was never called has these two series, too: a missing gauge does not count as zero.
@@ -430,7 +430,7 @@ _STALL = 0.1
 """Lag in seconds that counts as a stall."""
 
 
-async def watch_lag(metrics: Metrics) -> None:
+async def watch_lag(metrics: GatewayMetrics) -> None:
     """Measure the lag of the event loop, by which every call is delayed, twenty times a second until cancelled."""
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle

@@ -64,7 +64,7 @@ _PATH = "/v1/traces"
 logger = logging.getLogger("gateway.telemetry.tracing")
 
 
-class Tracing:
+class GatewayTracer:
     """Makes the spans of one configuration, and exports them.
 
     Args:
@@ -216,7 +216,7 @@ class AttemptSpan:
     def __init__(self, span: Span, *, is_http: bool = False) -> None:
         self._span = span
         self._is_http = is_http
-        self.reply: Reply | None = None
+        self.reply: TracedReply | None = None
         context = span.get_span_context()
         self.traceparent = b"00-%032x-%016x-%02x" % (context.trace_id, context.span_id, context.trace_flags)
 
@@ -244,7 +244,7 @@ class AttemptSpan:
         span.end()
 
 
-class Reply(Protocol):
+class TracedReply(Protocol):
     """The parts of an agent's reply that its span has."""
 
     @property
@@ -279,7 +279,7 @@ class _Reported(SpanExporter):
     """Exports by OTLP, and logs the begin of a failure with its reason, and the recovery.
 
     Args:
-        url, protocol, headers: As `Tracing`.
+        url, protocol, headers: As `GatewayTracer`.
     """
 
     def __init__(self, url: str, protocol: str, headers: Mapping[str, str]) -> None:

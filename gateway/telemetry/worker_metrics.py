@@ -174,7 +174,7 @@ def _merged(workers: Iterable[_Metrics]) -> _Metrics:
 
 
 def _of_known_agents(ended: _Metrics, living: Iterable[_Metrics]) -> _Metrics:
-    """Return the counts of ended workers without agents that no worker has any more (see `Metrics.sweep`)."""
+    """Return the counts of ended workers without agents that no worker has any more (see `GatewayMetrics.sweep`)."""
     known: set[str | None] = {None}
     for metrics in living:
         for (name, _, _), series in metrics.items():

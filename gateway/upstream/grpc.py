@@ -21,7 +21,7 @@ from gateway.upstream.credentials import EXTENSIONS, credentials, extensions, id
 from gateway.upstream.dialects import GRPC, Dialects, Interface, Reading
 from gateway.upstream.grpc_channel import GrpcChannel, Metadata
 from gateway.upstream.grpc_reply import GrpcReply, passed
-from gateway.upstream.upstream import Caller, Timeouts, Treatment
+from gateway.upstream.upstream import Caller, Treatment, UpstreamTimeouts
 
 _OF_HTTP = frozenset({b"accept", b"cache-control", b"content-language", b"content-type", b"user-agent"})
 _NAME = re.compile(rb"(?!grpc-)[0-9a-z_.-]+(?<!-bin)")
@@ -49,7 +49,7 @@ class GrpcUpstream:
         url: str,
         channel: GrpcChannel,
         cards: Reading,
-        timeouts: Timeouts,
+        timeouts: UpstreamTimeouts,
         treatment: Treatment,
         version: Version | None = None,
         scope_field: int = SCOPE_FIELD,

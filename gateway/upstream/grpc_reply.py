@@ -28,9 +28,9 @@ from gateway.a2a.headers import Pairs
 from gateway.telemetry.tls_failure import TlsFailure, of_reason
 from gateway.upstream.connection import closing
 from gateway.upstream.credentials import EXTENSIONS
+from gateway.upstream.error_page import too_large
 from gateway.upstream.grpc_library import aio, grpc
 from gateway.upstream.outlier_detection import FAILING, Away, DeadlinePassed, NotAccepted, TlsFailed
-from gateway.upstream.page import too_large
 from gateway.upstream.reply_cache import ReplyCache
 from gateway.upstream.response import CUT, late, silent
 from gateway.upstream.upstream import AnswerTooLong, ignore_size

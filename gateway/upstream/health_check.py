@@ -15,7 +15,7 @@ from gateway.upstream.connection_pool import ConnectionPool
 from gateway.upstream.oauth2 import NoToken, TokenSource
 from gateway.upstream.outlier_detection import NotAccepted
 from gateway.upstream.replica import Target
-from gateway.upstream.request import request_head
+from gateway.upstream.request_head import request_head
 from gateway.upstream.upstream import AnswerTooLong
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from gateway.a2a.paths import rest_path
 from gateway.upstream.connection_pool import ConnectionPool
 from gateway.upstream.credentials import credentials, extensions, identity, session
 from gateway.upstream.dialects import HTTP, Dialects, Interface, Reading
-from gateway.upstream.request import header_lines, start_lines, whole_head
+from gateway.upstream.request_head import header_lines, start_lines, whole_head
 from gateway.upstream.response import Response
-from gateway.upstream.upstream import Caller, Timeouts, Treatment
+from gateway.upstream.upstream import Caller, Treatment, UpstreamTimeouts
 
 
 class HttpUpstream:
@@ -38,7 +38,7 @@ class HttpUpstream:
         url: str,
         pool: ConnectionPool,
         cards: Reading,
-        timeouts: Timeouts,
+        timeouts: UpstreamTimeouts,
         treatment: Treatment,
         binding: Binding | None = None,
         version: Version | None = None,

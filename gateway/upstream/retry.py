@@ -52,10 +52,10 @@ from gateway.telemetry.metrics import AgentMeter
 from gateway.upstream.balancer import NOT_HALF_OPEN, Balancer
 from gateway.upstream.credentials import subject_of
 from gateway.upstream.dialects import Interface
+from gateway.upstream.error_page import retry_after
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.oauth2 import NoToken, TokenSource
 from gateway.upstream.outlier_detection import NotAccepted, Reclaimed, Unsent, counts, tells_nothing
-from gateway.upstream.page import retry_after
 from gateway.upstream.replica import Replica
 from gateway.upstream.upstream import Caller, Reply
 
@@ -216,7 +216,7 @@ _LONGEST = 0.25
 _LONGEST_WAIT = 1.0
 
 
-class Backend(Protocol):
+class RetriedBackend(Protocol):
     """A backend, as far as retries are concerned."""
 
     @property
@@ -288,7 +288,7 @@ class Attempt:
     def __init__(
         self,
         request: Record,
-        backend: Backend,
+        backend: RetriedBackend,
         interface: Interface,
         clock: Callable[[], float],
         *,

@@ -17,7 +17,7 @@ from gateway.upstream.reply_cache import ReplyCache
 
 
 @dataclass(frozen=True, slots=True)
-class Timeouts:
+class UpstreamTimeouts:
     """The timeouts of an agent in seconds; see `config.agent.Timeouts`."""
 
     connect: float
@@ -147,7 +147,7 @@ class Upstream(Protocol):
     backend: str
     url: str
     dialects: Dialects
-    timeouts: Timeouts
+    timeouts: UpstreamTimeouts
     treatment: Treatment
 
     @property

@@ -15,7 +15,7 @@ from gateway.cards.serve import PublicUrl, ServedCards
 from gateway.routing.route import Place, Rule
 from gateway.upstream.connection_pool import ConnectionPool, Origin
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.upstream import Timeouts, Treatment
+from gateway.upstream.upstream import Treatment, UpstreamTimeouts
 from tests.support.gateway import card_of
 
 HERE = Place("gateway.yaml", 1)
@@ -50,7 +50,7 @@ class Cards:
             url="http://agent.internal:7000/deep",
             pool=ConnectionPool(Origin("http", "agent.internal", 7000)),
             cards=self.source,
-            timeouts=Timeouts(1, 1, 1, 1, 1),
+            timeouts=UpstreamTimeouts(1, 1, 1, 1, 1),
             treatment=Treatment(),
             binding=more.pop("binding", None),
             version=more.pop("version", None),

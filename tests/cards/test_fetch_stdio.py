@@ -9,7 +9,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.cards.fetch import CardPlace, CardReport, CardSource, open_client
 from gateway.cards.fetch_stdio import StdioCards
-from gateway.upstream.stdio.agent import Agent, CardQuery, Handshake
+from gateway.upstream.stdio.agent import CardQuery, Handshake, StdioAgent
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +42,7 @@ class CardAnswer:
 
 
 def cards(told: CardAnswer, stub: dict[str, Any] | None = None, version: Version | None = None) -> StdioCards:
-    return StdioCards(cast("Agent", told), stub, CardQuery(version))
+    return StdioCards(cast("StdioAgent", told), stub, CardQuery(version))
 
 
 async def test_the_card_is_the_agents_own_behind_its_pipe() -> None:

@@ -7,9 +7,9 @@ import pytest
 
 from gateway.config import effective
 from gateway.config.check import examine
+from gateway.config.external_settings import SETTINGS
 from gateway.config.load import Examined
 from gateway.config.outside import sources, with_flags
-from gateway.config.settings import SETTINGS
 from tests.table import for_each
 
 FILE = """\

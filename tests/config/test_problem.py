@@ -1,6 +1,6 @@
 from gateway.config.problem import Problem, as_github, as_json, as_text, in_order, spell
 from gateway.routing.route import Place
-from gateway.telemetry.output import printable
+from gateway.telemetry.log_output import printable
 
 PROBLEM = Problem(
     Place("config/gateway.yaml", 41, 9),

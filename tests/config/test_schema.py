@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gateway.config.check import examine
-from gateway.config.schema import schema
+from gateway.config.json_schema import schema
 from gateway.config.values import every_part
 from gateway.config.yaml import read
 from tests.config.examples import AS_ROOT, FILES, AsWritten
@@ -38,7 +38,9 @@ def test_the_schema_is_one() -> None:
 
 def test_the_file_that_is_shipped_is_this_schema() -> None:
     written = msgspec.json.decode((FOLDER / "gateway.schema.json").read_bytes())
-    assert written == schema(), "write it again: python -m gateway.config.schema > gateway/config/gateway.schema.json"
+    assert written == schema(), (
+        "write it again: python -m gateway.config.json_schema > gateway/config/gateway.schema.json"
+    )
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

@@ -8,7 +8,7 @@ import h11
 import httptools
 
 from gateway.a2a.fault import UpstreamProtocol, UpstreamReset
-from gateway.upstream.request import request_head
+from gateway.upstream.request_head import request_head
 from gateway.upstream.response_parser import PlainHeads, ResponseParser
 from tests.fuzz.driver import run
 

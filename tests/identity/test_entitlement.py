@@ -79,7 +79,7 @@ def test_owners_by_certificate_are_known_by_their_name(tenant: str, principal: s
     found = Entitlement(auth.as_settings(), anonymous=True, clients=clients).of_owner(tenant, principal, 0.0)
     assert (found is not None) is stands
     assert found is None or (found.tenant, f"mtls/{found.subject}", found.method) == (tenant, principal, "mtls")
-    assert Entitlement(settings.Auth(), anonymous=True).of_owner(tenant, principal, 0.0) is None
+    assert Entitlement(settings.AuthSettings(), anonymous=True).of_owner(tenant, principal, 0.0) is None
 
 
 def test_a_certificate_still_proves_what_its_names_do_now() -> None:

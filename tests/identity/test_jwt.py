@@ -150,7 +150,7 @@ def test_clocks_that_differ_a_little_are_forgiven() -> None:
     assert proven(token(nbf=NOW + 29, iat=NOW + 29)).tenant == "acme"
 
 
-def twins(**second: object) -> identity.Auth:
+def twins(**second: object) -> identity.AuthSettings:
     both = {name: auth(tenant=name, tenant_claim=None).issuers["corp"] for name in ("one", "two")}
     both["two"] = both["two"].model_copy(update=second)
     return Auth.model_construct(issuers=both, api_keys={}).as_settings()

@@ -20,7 +20,7 @@ from gateway.telemetry.tls_failure import TlsFailure, kind, tls_failure
 from gateway.upstream.connection_pool import ConnectionPool, Origin, client_tls
 from gateway.upstream.grpc_channel import GrpcChannel
 from gateway.upstream.outlier_detection import TlsFailed
-from gateway.upstream.request import request_head
+from gateway.upstream.request_head import request_head
 from tests.identity.issuance import BOUNDS
 from tests.push.support import Names
 from tests.support.certificates import CLIENT, DAY, SERVER, Authority

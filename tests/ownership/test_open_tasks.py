@@ -11,7 +11,7 @@ from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.paths import PathCall
 from gateway.a2a.progress import Progress
 from gateway.principal import Principal
-from gateway.tasks.ledger import Ledger
+from gateway.tasks.ledger import TaskLedger
 from gateway.tasks.ownership import Isolation, Ownership, ownership_of
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import SEEN_AGAIN, Observed, RecordedOwners
@@ -62,7 +62,7 @@ class Aging:
     def __init__(self) -> None:
         self.now = 1_000_000
         self.store = SqliteStore(None)
-        self.ledger = Ledger(self.store, wall=lambda: float(self.now))
+        self.ledger = TaskLedger(self.store, wall=lambda: float(self.now))
         self.isolation = Isolation(self.ledger, "crm", shared=False)
 
     def ownership(self) -> Ownership:
@@ -145,7 +145,7 @@ class Full:
 async def test_no_task_begins_that_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     store, now = SqliteStore(None), [100.0]
     disk = Full(store)
-    monkeypatch.setattr("gateway.app.Ledger", partial(Ledger, clock=lambda: now[0]))
+    monkeypatch.setattr("gateway.app.TaskLedger", partial(TaskLedger, clock=lambda: now[0]))
     async with shared(store=store) as site:
         task = await site.send("acme")
         disk.full = True

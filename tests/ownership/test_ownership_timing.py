@@ -11,11 +11,11 @@ import pytest
 from gateway.config.check import examine
 from gateway.proxy.pipeline import Pipeline
 from gateway.snapshot import Snapshot
-from gateway.tasks.ledger import Ledger
+from gateway.tasks.ledger import TaskLedger
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Observed, Owner, Store
 from gateway.telemetry.access_log import AccessLog
-from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.metrics import GatewayMetrics
 from tests.routing.test_timing import ATTEMPTS, CALLS, NEAR, asked
 from tests.support.gateway import keys
 
@@ -42,14 +42,14 @@ ASKS = {
 @pytest.fixture(params=[pytest.param("memory", marks=pytest.mark.long), "sqlite"])
 async def pipeline(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Pipeline]:
     store: Store = SqliteStore(None) if request.param == "memory" else SqliteStore(tmp_path / "state.db")
-    ledger, log = Ledger(store), AccessLog(io.BytesIO())
+    ledger, log = TaskLedger(store), AccessLog(io.BytesIO())
     await ledger.open()
     for number in range(2_000):
         await store.record(
             "crm", Observed(Owner("acme", "/acme"), f"task-{number:04}", f"c{number}", "working", now=ledger.now())
         )
     examined = examine(Path("gateway.yaml"), {}, text=FILE)
-    snapshot = Snapshot.build(examined, Metrics("test"), "https://gw.test", ledger=ledger)
+    snapshot = Snapshot.build(examined, GatewayMetrics("test"), "https://gw.test", ledger=ledger)
     yield Pipeline(lambda: snapshot, log, lambda *_: None)
     await snapshot.aclose()
     await ledger.aclose()

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from gateway.a2a.fault import Fault
-from gateway.policy.limits import Limits, Permit, Quota, RateLimitState
+from gateway.policy.limits import Permit, Quota, QuotaEnforcer, RateLimitState
 from tests.policy.simulated import now
 
 T = TypeVar("T")
@@ -28,9 +28,9 @@ def limits(
     *,
     replicas: int = 1,
     **options: Any,
-) -> tuple[Limits, Hits]:
+) -> tuple[QuotaEnforcer, Hits]:
     hits = Hits()
-    made = Limits(on_hit=hits, **({"clock": lambda: 0.0} | options))
+    made = QuotaEnforcer(on_hit=hits, **({"clock": lambda: 0.0} | options))
     made.configure(tenants or {}, agents or {}, replicas=replicas)
     return made, hits
 
@@ -42,19 +42,23 @@ def at_once(call: Coroutine[Any, Any, T]) -> T:
     return cast("T", done.value.value)
 
 
-def rate_state(made: Limits, tenant: str, at: float = 0.0) -> RateLimitState | None:
+def rate_state(made: QuotaEnforcer, tenant: str, at: float = 0.0) -> RateLimitState | None:
     """Return a tenant's rate limit state after one more request; nothing is awaited while rates are not shared."""
     return at_once(made.arrive(tenant, at))
 
 
-def admitted(made: Limits, tenant: str = ACME, agent: str = CRM, *, stream: bool = False, at: float = 0.0) -> Permit:
+def admitted(
+    made: QuotaEnforcer, tenant: str = ACME, agent: str = CRM, *, stream: bool = False, at: float = 0.0
+) -> Permit:
     """A permit that was there at once."""
     permit = at_once(made.admit(tenant, agent, stream=stream, now=at))
     assert permit is not None
     return permit
 
 
-def waiting(made: Limits, tenant: str = ACME, agent: str = CRM, *, stream: bool = False) -> "asyncio.Task[Permit]":
+def waiting(
+    made: QuotaEnforcer, tenant: str = ACME, agent: str = CRM, *, stream: bool = False
+) -> "asyncio.Task[Permit]":
     """A call that has to wait."""
     admitting = cast("Coroutine[Any, Any, Permit]", made.admit(tenant, agent, stream=stream, now=now()))
     return asyncio.get_running_loop().create_task(admitting)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.fault import BodyTooLarge, ConcurrencyLimited, RateLimited, StreamsLimited
-from gateway.policy.limits import LimiterState, Limits, OverRate, Quota, RateLimitState, ratelimit_headers
+from gateway.policy.limits import LimiterState, OverRate, Quota, QuotaEnforcer, RateLimitState, ratelimit_headers
 from tests.policy.admission import ACME, CRM, ERP, GLOBEX, admitted, at_once, limits, rate_state, refusal, waiting
 from tests.policy.simulated import now, run, settle
 from tests.table import for_each
@@ -485,13 +485,13 @@ def test_unlimited_bandwidth_is_not_metered() -> None:
 # ---- Limits that change while calls are under way: new figures at once, nothing dropped, nothing forgotten -----------
 
 
-def configured(tenants: dict[str, Quota], agents: dict[str, Quota] | None = None) -> Limits:
-    limits = Limits(clock=lambda: 0.0)
+def configured(tenants: dict[str, Quota], agents: dict[str, Quota] | None = None) -> QuotaEnforcer:
+    limits = QuotaEnforcer(clock=lambda: 0.0)
     limits.configure(tenants, agents or {})
     return limits
 
 
-def passing(limits: Limits, tenant: str = ACME, at: float = 0.0) -> int:
+def passing(limits: QuotaEnforcer, tenant: str = ACME, at: float = 0.0) -> int:
     """Return how many requests pass at once."""
     passed = 0
     while True:
@@ -532,7 +532,7 @@ def test_spent_quota_carries_over_between_common_and_own_limits() -> None:
 
 def test_the_name_in_counts_is_that_of_the_file_as_it_is_now() -> None:
     hits: list[tuple[str, str, str]] = []
-    limits = Limits(clock=lambda: 0.0, on_hit=lambda *hit: hits.append(hit))
+    limits = QuotaEnforcer(clock=lambda: 0.0, on_hit=lambda *hit: hits.append(hit))
     quota = Quota(requests=(1.0, 60.0))
     for tenants in ({"*": quota}, {"*": quota, ACME: quota}, {"*": quota}):
         limits.configure(tenants, {})
@@ -570,7 +570,7 @@ def test_waiting_calls_are_admitted_as_soon_as_limits_allow(
     tenants: dict[str, Quota], agents: dict[str, Quota]
 ) -> None:
     async def main() -> None:
-        limits = Limits(clock=now)
+        limits = QuotaEnforcer(clock=now)
         limits.configure({ACME: Quota(concurrency=2)}, {CRM: Quota(concurrency=1)})
         first = admitted(limits)
         at_the_agents, at_the_tenants = waiting(limits), waiting(limits)
@@ -625,7 +625,7 @@ worlds = st.tuples(
 )
 
 
-async def serve(limits: Limits, tenant: str, agent: str, chance: Random) -> None:
+async def serve(limits: QuotaEnforcer, tenant: str, agent: str, chance: Random) -> None:
     """One call, from its arrival to its end."""
     stream = chance.random() < 0.5
     try:
@@ -649,7 +649,7 @@ def test_after_any_reloads_under_load_nothing_is_held_and_nobody_waits(worlds: l
     chance = Random(seed)
 
     async def main() -> None:
-        limits = Limits(clock=now, most_unnamed=3)
+        limits = QuotaEnforcer(clock=now, most_unnamed=3)
         states, calls = set[LimiterState](), list[asyncio.Task[None]]()
         for tenants, agents in worlds:
             limits.configure(tenants, agents)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gateway.a2a.fault import RateLimited, StateUnavailable
-from gateway.policy.limits import Limits, OverRate, Quota, RateLimitState
+from gateway.policy.limits import OverRate, Quota, QuotaEnforcer, RateLimitState
 from gateway.policy.shared_rates import PATIENCE, PAUSE, Rate, SharedRates
 from gateway.policy.token_bucket import Bucket
 from gateway.tasks.redis_client import RedisClient, Reply
@@ -281,14 +281,14 @@ def test_cancelling_is_not_taken_for_silence() -> None:
 
 
 @asynccontextmanager
-async def limited(server: RedisServer, agents: dict[str, Quota]) -> AsyncIterator[Limits]:
+async def limited(server: RedisServer, agents: dict[str, Quota]) -> AsyncIterator[QuotaEnforcer]:
     async with gateway(server) as here:
-        limits = Limits(shared=here.shared, clock=here.clock)
+        limits = QuotaEnforcer(shared=here.shared, clock=here.clock)
         limits.configure({ACME: Quota(requests=(3.0, 3600.0))}, agents, replicas=2)
         yield limits
 
 
-async def arrived(limits: Limits, tenant: str = ACME) -> RateLimitState | None:
+async def arrived(limits: QuotaEnforcer, tenant: str = ACME) -> RateLimitState | None:
     return await limits.arrive(tenant, 0.0)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.config.check import examine
 from gateway.snapshot import Snapshot
-from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.metrics import GatewayMetrics
 from tests.support.gateway import RESULT, card_of, fronted
 from tests.support.scripted import WAIT, answers, whole
 from tests.table import for_each
@@ -60,7 +60,7 @@ agents: {{ echo: http://127.0.0.1:7001 }}
     ],
 )
 async def test_metrics_name_tenants_of_the_file_up_to_the_bound(observe: str, named: set[str]) -> None:
-    metrics = Metrics("test")
+    metrics = GatewayMetrics("test")
     text = "version: 1\n" + LABELLED.format(observe=observe, hash="a" * 64)
     examined = examine(Path("gateway.yaml"), {}, text=text)
     assert examined.errors == ()

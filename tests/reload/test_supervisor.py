@@ -11,7 +11,7 @@ import pytest
 
 from gateway.config.load import Examined
 from gateway.reload import ConfigurationOrigin, ReloadReport, ReloadResult, Trigger
-from gateway.telemetry.output import SharedStream
+from gateway.telemetry.log_output import SharedStream
 from gateway.workers import Worker, Workers, supervise
 from tests.support.alone import alone
 

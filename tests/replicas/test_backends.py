@@ -7,7 +7,7 @@ import pytest
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.config.check import examine
 from gateway.snapshot import Snapshot
-from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.metrics import GatewayMetrics
 from gateway.upstream.grpc import GrpcUpstream
 from tests.support.gateway import card_of, compiled
 from tests.support.grpc_agent import grpc_over
@@ -26,7 +26,7 @@ def built(text: str, folder: Path, grpc: str = "", environ: dict[str, str] | Non
     """A configuration in a folder, compiled; `grpc` is where gRPC is served."""
     examined = examine(folder / "gateway.yaml", environ or {}, text=f"version: 1\n{text}")
     assert examined.errors == (), examined.errors
-    return Snapshot.build(examined, Metrics("test"), "https://gw.test", grpc)
+    return Snapshot.build(examined, GatewayMetrics("test"), "https://gw.test", grpc)
 
 
 # ---- Whom ------------------------------------------------------------------------------------------------------------

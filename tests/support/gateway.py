@@ -30,7 +30,7 @@ from gateway.snapshot import Snapshot
 from gateway.tasks.ledger import make_store
 from gateway.tasks.state_url import StateUrl
 from gateway.tasks.store import Store
-from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.metrics import GatewayMetrics
 from gateway.upstream.http import HttpUpstream
 from tests.e2e.agents.server import Server
 from tests.edge import IS_ASGI, in_front_of
@@ -359,7 +359,7 @@ async def compiled(
     examined = examine(path, {}, text=f"version: 1\n{dedent(text)}")
     assert examined.errors == (), examined.errors
     webhooks = Webhooks(WebhookPolicy(resolve=public_names()))
-    snapshot = Snapshot.build(examined, Metrics("test"), public_url, webhooks=webhooks)
+    snapshot = Snapshot.build(examined, GatewayMetrics("test"), public_url, webhooks=webhooks)
     try:
         yield snapshot
     finally:

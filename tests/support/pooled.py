@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from gateway.upstream.connection_pool import DEFAULT_LIMITS, ConnectionPool, Origin, PoolLimits
-from gateway.upstream.request import request_head
+from gateway.upstream.request_head import request_head
 from gateway.upstream.response import Response
 from tests.support.scripted import WAIT, Script, ScriptedBackend, answers, head, whole
 

@@ -1,7 +1,7 @@
 import pytest
 
 from gateway.tasks.affinity import TaskAffinity
-from gateway.tasks.ledger import Ledger
+from gateway.tasks.ledger import TaskLedger
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Observed, Owner
 from tests.table import for_each
@@ -19,7 +19,7 @@ async def of(affinity: TaskAffinity, *tasks: str, context: str | None = None, ma
 
 @for_each("keeps", [True, False])
 async def test_the_first_to_name_something_has_it_for_ever(keeps: bool) -> None:  # noqa: FBT001 - a parameter
-    affinity = TaskAffinity(Ledger(SqliteStore(None)), "echo", keeps=keeps)
+    affinity = TaskAffinity(TaskLedger(SqliteStore(None)), "echo", keeps=keeps)
     await met(affinity, "t", "c", "a")
     await met(affinity, "t", "c", "b")
     assert await of(affinity, "t") == ("a", True)
@@ -29,7 +29,7 @@ async def test_the_first_to_name_something_has_it_for_ever(keeps: bool) -> None:
 
 
 async def test_another_process_finds_both_in_the_store() -> None:
-    ledger = Ledger(SqliteStore(None))
+    ledger = TaskLedger(SqliteStore(None))
     await met(TaskAffinity(ledger, "echo", keeps=True), "t", "c", "a")
     # The line writes tasks down itself (`claims`).
     await ledger.store.record("echo", Observed(Owner("acme"), task="t", replica="a"))
@@ -40,7 +40,7 @@ async def test_another_process_finds_both_in_the_store() -> None:
 
 
 async def test_a_clients_own_word_has_a_mark_before_it() -> None:
-    affinity = TaskAffinity(Ledger(SqliteStore(None)), "echo", keeps=True)
+    affinity = TaskAffinity(TaskLedger(SqliteStore(None)), "echo", keeps=True)
     await met(affinity, "", "gw-acme-chat", "a")
     assert await of(affinity, context="chat", mark="gw-acme-") == ("a", False)
     assert (await of(affinity, context="chat", mark="gw-globex-"))[0] == ""
@@ -48,7 +48,7 @@ async def test_a_clients_own_word_has_a_mark_before_it() -> None:
 
 async def test_the_oldest_entries_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.tasks.affinity.MOST", 10)
-    affinity = TaskAffinity(Ledger(SqliteStore(None)), "echo", keeps=False)
+    affinity = TaskAffinity(TaskLedger(SqliteStore(None)), "echo", keeps=False)
     for number in range(15):
         await met(affinity, f"t{number}", "", "a")
     assert (await of(affinity, "t0"))[0] == ""

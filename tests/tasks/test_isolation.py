@@ -1,7 +1,7 @@
 import pytest
 
 from gateway.a2a.progress import Progress
-from gateway.tasks.ledger import Ledger
+from gateway.tasks.ledger import TaskLedger
 from gateway.tasks.ownership import Isolation, context_key
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import LONGEST_ID, Observed, Owner
@@ -17,7 +17,7 @@ def test_a_context_too_long_for_the_ledger_is_stored_as_its_hash() -> None:
 
 
 async def test_a_context_with_an_owners_prefix_belongs_to_that_owner() -> None:
-    ledger = Ledger(SqliteStore(None))
+    ledger = TaskLedger(SqliteStore(None))
     ann, eve = Owner("acme", "ann"), Owner("globex", "eve")
     isolation = Isolation(ledger, "crm")
     mark = ledger.prefix(await ledger.cipher(), "crm", ann, by_principal=False)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.tasks.ledger import Ledger
+from gateway.tasks.ledger import TaskLedger
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import AFFINITY, NAMES, Bounds, Note, Observed, Owner
 from tests.support.waited import Waited
@@ -16,7 +16,7 @@ ACME, BOB = Owner("acme", "corp/alice"), Owner("acme", "corp/bob")
 
 
 async def test_marks_differ_by_backend_and_tenant_and_where_told_apart_by_principal() -> None:
-    ledger = Ledger(SqliteStore(None))
+    ledger = TaskLedger(SqliteStore(None))
     await ledger.open()
     cipher = await ledger.cipher()
 
@@ -37,7 +37,7 @@ async def test_marks_differ_by_backend_and_tenant_and_where_told_apart_by_princi
 async def test_a_store_that_is_down_at_the_start_is_asked_again_when_it_is_needed() -> None:
     store = Waited()
     store.down = True
-    ledger = Ledger(store.store)
+    ledger = TaskLedger(store.store)
     await ledger.open()
     with pytest.raises(StateUnavailable):
         await ledger.cipher()
@@ -48,7 +48,7 @@ async def test_a_store_that_is_down_at_the_start_is_asked_again_when_it_is_neede
 
 async def test_a_store_that_lost_the_secret_gets_it_back() -> None:
     store = SqliteStore(None)
-    running, other = Ledger(store), Ledger(store)
+    running, other = TaskLedger(store), TaskLedger(store)
     cipher = await running.cipher()
     token = cipher.encrypt("page 2", ("acme",))
     await store.erase("")
@@ -59,7 +59,7 @@ async def test_a_store_that_lost_the_secret_gets_it_back() -> None:
 
 async def test_a_replaced_secret_is_adopted_by_all_processes(caplog: pytest.LogCaptureFixture) -> None:
     store = SqliteStore(None)
-    running, other = Ledger(store), Ledger(store)
+    running, other = TaskLedger(store), TaskLedger(store)
     await running.cipher()
     prefix = running.prefix(await running.cipher(), "crm", ACME, by_principal=False)
     await store.erase("")
@@ -78,7 +78,7 @@ async def test_expired_tasks_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("gateway.tasks.ledger.EXPIRE_AT_ONCE", 2)
     now = [1000.0]
     store = SqliteStore(None)
-    ledger = Ledger(store, Bounds(ended=10, open=10), wall=lambda: now[0])
+    ledger = TaskLedger(store, Bounds(ended=10, open=10), wall=lambda: now[0])
     for number in range(7):
         await store.record("crm", Observed(ACME, task=f"t{number}", state="completed", now=ledger.now()))
     now[0] = 1020.0
@@ -94,7 +94,7 @@ async def test_a_tenant_has_no_more_names_than_tasks(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("gateway.tasks.ledger.RENEW_EVERY", 0.0)
     monkeypatch.setattr("gateway.tasks.ledger.BOUND_ROUNDS", 2)
     store = SqliteStore(None)
-    ledger = Ledger(store, Bounds(tasks=3, contexts=3))
+    ledger = TaskLedger(store, Bounds(tasks=3, contexts=3))
     for number in range(7):
         await store.keep(Note(kind, f"n{number}", b"", "acme", until=ledger.now() + 1000 + number))
     running = asyncio.ensure_future(ledger.run())

@@ -3,7 +3,7 @@ import pytest
 from gateway.a2a.progress import Progress
 from gateway.principal import Principal
 from gateway.tasks.affinity import TaskAffinity
-from gateway.tasks.ledger import Ledger
+from gateway.tasks.ledger import TaskLedger
 from gateway.tasks.ownership import Isolation, Ownership, ownership_of
 from gateway.tasks.sqlite import SqliteStore
 
@@ -14,7 +14,7 @@ class Agent:
     """One that acme and globex share."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger(SqliteStore(None))
+        self.ledger = TaskLedger(SqliteStore(None))
         self.isolation = Isolation(self.ledger, "crm", affinity=TaskAffinity(self.ledger, "crm", keeps=True))
 
     def ownership(self, tenant: str) -> Ownership:

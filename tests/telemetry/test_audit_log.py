@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.telemetry.audit_log import FIELDS, STRANGERS, AuditEvent, AuditLog
-from gateway.telemetry.output import RotatedFile
+from gateway.telemetry.log_output import RotatedFile
 
 LINE = {
     "request_id": "r1",

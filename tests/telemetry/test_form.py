@@ -8,7 +8,7 @@ from typing import Literal, cast
 
 from gateway.telemetry import log
 from gateway.telemetry.access_log import AccessLog
-from gateway.telemetry.output import Form, form_of
+from gateway.telemetry.log_output import Form, form_of
 from tests.table import for_each
 
 Written = Literal["json", "text"] | None

@@ -9,15 +9,15 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.operation import Kind
 from gateway.a2a.paths import RESERVED
 from gateway.config.model import Buckets
-from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter, Metrics, Sample
+from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter, GatewayMetrics, Sample
 from tests.table import for_each
 
 REST = Dialect(Binding.REST, Version.V1_0)
 
 
-def used() -> tuple[Metrics, AgentMeter]:
+def used() -> tuple[GatewayMetrics, AgentMeter]:
     """Metrics with one series of each."""
-    metrics = Metrics("1.2.3")
+    metrics = GatewayMetrics("1.2.3")
     meter = AgentMeter(metrics, "echo", frozenset({"acme"}))
     meter.request("SendMessage", "jsonrpc", "ok", "acme")
     meter.rejected("no_route")
@@ -44,7 +44,7 @@ def used() -> tuple[Metrics, AgentMeter]:
     return metrics, meter
 
 
-def values(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+def values(metrics: GatewayMetrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """Every series but the buckets, by its name without prefix and its labels in order."""
     return {
         (sample.name.removeprefix("a2a_gateway_"), tuple(sorted(sample.labels.items()))): sample.value
@@ -54,7 +54,7 @@ def values(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], fl
     }
 
 
-def value(metrics: Metrics, metric: str, **labels: str) -> float:
+def value(metrics: GatewayMetrics, metric: str, **labels: str) -> float:
     return values(metrics)[metric, tuple(sorted(labels.items()))]
 
 
@@ -95,7 +95,7 @@ def test_events_are_counted() -> None:
 
 @for_each(("status", "word"), [(None, "error"), (200, "2xx"), (404, "4xx"), (599, "5xx")])
 def test_an_answer_is_counted_by_its_class(status: int | None, word: str) -> None:
-    metrics = Metrics("x")
+    metrics = GatewayMetrics("x")
     AgentMeter(metrics, "echo", frozenset()).answered("echo/acme", status)
     assert value(metrics, "backend_requests_total", agent="echo", backend="echo/acme", status=word) == 1
 
@@ -121,7 +121,7 @@ def test_a_tenant_that_is_not_in_the_file_is_other() -> None:
 
 
 def test_buckets_are_those_of_the_configuration() -> None:
-    metrics = Metrics("x", buckets={"request_body_bytes": (10.0, 1000.0)})
+    metrics = GatewayMetrics("x", buckets={"request_body_bytes": (10.0, 1000.0)})
     AgentMeter(metrics, "echo", frozenset()).sized(500, 500)
     text = metrics.render().decode()
     assert re.findall(r'request_body_bytes_bucket{agent="echo",le="(\S+)"} (\S+)', text) == [
@@ -136,7 +136,7 @@ def test_buckets_are_those_of_the_configuration() -> None:
 
 
 def test_the_last_trace_of_a_bucket_is_its_exemplar_in_openmetrics() -> None:
-    metrics = Metrics("x")
+    metrics = GatewayMetrics("x")
     meter = AgentMeter(metrics, "echo", frozenset())
     for seconds, trace in ((0.3, "a" * 32), (0.4, "b" * 32), (0.45, None), (3.0, "c" * 32)):
         meter.timed(Kind.SEND, seconds, None, None, trace)
@@ -151,7 +151,7 @@ def test_the_last_trace_of_a_bucket_is_its_exemplar_in_openmetrics() -> None:
 
 
 def test_times_that_were_never_reached_are_not_observed() -> None:
-    metrics = Metrics("x")
+    metrics = GatewayMetrics("x")
     AgentMeter(metrics, "echo", frozenset()).timed(Kind.STREAM, 1.0, None, None)
     assert value(metrics, "request_duration_seconds_count", agent="echo", kind="stream") == 1
     assert value(metrics, "first_byte_seconds_count", agent="echo", kind="stream") == 0
@@ -205,7 +205,7 @@ def test_figures_are_read_when_the_metrics_are() -> None:
             Sample("log_dropped_total", "Lines.", (), (((), held[0]),)),
         ]
 
-    metrics = Metrics("x", read)
+    metrics = GatewayMetrics("x", read)
     assert value(metrics, "card_age_seconds", agent="echo") == 1.0
     held[0] = 7.0
     assert value(metrics, "card_age_seconds", agent="echo") == 7.0

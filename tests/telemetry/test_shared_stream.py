@@ -2,7 +2,7 @@
 
 import os
 
-from gateway.telemetry.output import SharedStream
+from gateway.telemetry.log_output import SharedStream
 from tests.support.alone import alone
 
 LINES = 50

@@ -10,7 +10,7 @@ from typing import BinaryIO, cast
 
 import pytest
 
-from gateway.telemetry.output import Sink
+from gateway.telemetry.log_output import Sink
 from tests.support.scripted import WAIT
 
 

@@ -9,7 +9,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.a2a.operation import Kind
-from gateway.telemetry.metrics import AgentMeter, Metrics
+from gateway.telemetry.metrics import AgentMeter, GatewayMetrics
 from gateway.telemetry.worker_metrics import WorkerMetrics
 
 
@@ -23,8 +23,8 @@ class Workers:
     def turn(self, pid: int) -> None:
         self._patch.setattr(os, "getpid", lambda: pid)
 
-    def busy(self, calls: int, agent: str = "echo") -> Metrics:
-        metrics = Metrics("1", workers=self.files)
+    def busy(self, calls: int, agent: str = "echo") -> GatewayMetrics:
+        metrics = GatewayMetrics("1", workers=self.files)
         meter = AgentMeter(metrics, agent, frozenset())
         for _ in range(calls):
             meter.request("SendMessage", "JSONRPC", "ok", "-")
@@ -46,7 +46,7 @@ def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workers:
     return Workers(tmp_path, monkeypatch)
 
 
-def shown(metrics: Metrics) -> dict[str, float]:
+def shown(metrics: GatewayMetrics) -> dict[str, float]:
     return {
         sample.name.removeprefix("a2a_gateway_"): sample.value
         for family in text_string_to_metric_families(metrics.render().decode())

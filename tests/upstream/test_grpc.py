@@ -24,7 +24,7 @@ from gateway.upstream.dialects import spellings
 from gateway.upstream.grpc import GrpcUpstream
 from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
 from gateway.upstream.outlier_detection import DeadlinePassed
-from gateway.upstream.upstream import Caller, Timeouts, Treatment
+from gateway.upstream.upstream import Caller, Treatment, UpstreamTimeouts
 from tests.support.grpc_agent import GrpcAgent, grpc_agent, says
 from tests.table import for_each
 
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 GRPC = Dialect(Binding.GRPC, Version.V1_0)
 GRPC_0_3 = Dialect(Binding.GRPC, Version.V0_3)
 CALLER = Caller(Principal("acme", "alice", "jwt"), "203.0.113.9", "r1")
-TIMES = Timeouts(connect=5, first_byte=200, send=300, stream_idle=400, total=500)
+TIMES = UpstreamTimeouts(connect=5, first_byte=200, send=300, stream_idle=400, total=500)
 
 
 @dataclass

@@ -19,7 +19,7 @@ from gateway.principal import Principal
 from gateway.upstream.connection_pool import ConnectionPool
 from gateway.upstream.dialects import Interface, spellings
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.upstream import Caller, Timeouts, Treatment
+from gateway.upstream.upstream import Caller, Treatment, UpstreamTimeouts
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +28,7 @@ RPC = Dialect(Binding.JSONRPC, Version.V1_0)
 REST = Dialect(Binding.REST, Version.V1_0)
 RPC_0_3 = Dialect(Binding.JSONRPC, Version.V0_3)
 CALLER = Caller(Principal("acme", "alice", "jwt"), "203.0.113.9", "r1")
-TIMES = Timeouts(connect=1, first_byte=2, send=3, stream_idle=4, total=5)
+TIMES = UpstreamTimeouts(connect=1, first_byte=2, send=3, stream_idle=4, total=5)
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """`Retry-After` of an agent's error page is read by the agent's own clock."""
 
-from gateway.upstream.page import seconds_of
+from gateway.upstream.error_page import seconds_of
 from tests.table import for_each
 
 NOW = b"date: Wed, 21 Oct 2026 07:28:00 GMT"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.request import request_head
+from gateway.upstream.request_head import request_head
 from tests.table import for_each
 
 

@@ -10,7 +10,7 @@ from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import Fault
 from gateway.proxy.error_response import refuse
 from gateway.proxy.request import RequestContext
-from gateway.telemetry.metrics import AgentMeter, Metrics
+from gateway.telemetry.metrics import AgentMeter, GatewayMetrics
 from tests.a2a.test_fault import classes
 from tests.support.wire import RecordedWire
 from tests.table import for_each
@@ -28,7 +28,7 @@ async def refused(
     fault: Fault, binding: Binding, version: Version = Version.V1_0, *, opened: bool = False, stream: bool = False
 ) -> tuple[RecordedWire, RequestContext]:
     exchange = RequestContext(
-        Head("POST", b"/"), "0123456789abcdef", 0.0, AgentMeter(Metrics("test"), "-", frozenset())
+        Head("POST", b"/"), "0123456789abcdef", 0.0, AgentMeter(GatewayMetrics("test"), "-", frozenset())
     )
     exchange.binding, exchange.version, exchange.stream, exchange.rpc_id = binding, version, stream, b'"\\u0061"'
     wire = RecordedWire(opened=opened)

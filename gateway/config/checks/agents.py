@@ -47,7 +47,7 @@ from gateway.config.problem import KeyPath, nearest
 from gateway.config.values import HEADER_NAME, METADATA_NAME, SCOPE
 from gateway.network.address import ip_of, is_exposed, is_grpc, read_backend, read_url, same_place
 from gateway.network.certificate import signing_key
-from gateway.telemetry.output import printable
+from gateway.telemetry.log_output import printable
 
 # ---- backends --------------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from gateway.network.address import is_exposed, read_url
 from gateway.network.certificate import read_authorities
 from gateway.principal import ANONYMOUS_TENANT
 from gateway.routing.route import Reach
-from gateway.telemetry.output import printable
+from gateway.telemetry.log_output import printable
 
 # ---- API keys and issuers --------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from gateway.config.values import SYSTEM
 from gateway.config.yaml import Marks
 from gateway.network.certificate import CertificateUnusable, check_authorities, server_context
 from gateway.routing.route import Place
-from gateway.telemetry.output import printable
+from gateway.telemetry.log_output import printable
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from gateway.network.address import Listen, ip_of, is_exposed, is_loopback, read
 from gateway.network.certificate import read_authorities, read_certificate
 from gateway.principal import ANONYMOUS_TENANT
 from gateway.push.webhook_pattern import WebhookPattern
-from gateway.telemetry.output import printable
+from gateway.telemetry.log_output import printable
 
 # ---- listeners -------------------------------------------------------------------------------------------------------
 

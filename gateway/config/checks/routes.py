@@ -14,7 +14,7 @@ from gateway.identity.client_names import UnknownClient
 from gateway.routing.endpoint import host_named
 from gateway.routing.route import SKILL, AgentRules, Reach, Rule
 from gateway.routing.table import GrpcRules
-from gateway.telemetry.output import printable
+from gateway.telemetry.log_output import printable
 
 # ---- matches ---------------------------------------------------------------------------------------------------------
 

@@ -406,7 +406,7 @@ def _shutdown_fault() -> Fault:
 class Pool:
     """The processes that serve the same tenants."""
 
-    def __init__(self, name: str, spec: Spec, agent: "Agent") -> None:
+    def __init__(self, name: str, spec: Spec, agent: "StdioAgent") -> None:
         self.agent = agent
         names = [name] if spec.processes == 1 else [f"{name} #{number}" for number in range(1, spec.processes + 1)]
         self.runners = tuple(Runner(each, spec, self) for each in names)
@@ -515,7 +515,7 @@ class Pool:
         return next((runner.why for runner in self.runners if runner.why), "")
 
 
-class Agent:
+class StdioAgent:
     """The processes of one agent: one pool, or one for each tenant (`per_tenant`).
 
     Args:

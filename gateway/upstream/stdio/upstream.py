@@ -18,8 +18,8 @@ from gateway.a2a.params import with_tenant
 from gateway.upstream.credentials import EXTENSIONS, credentials, extensions, identity, session
 from gateway.upstream.dialects import Dialects, Interface, Reading
 from gateway.upstream.response import Response
-from gateway.upstream.stdio.agent import Agent, State
-from gateway.upstream.upstream import Caller, Timeouts, Treatment, Upstream
+from gateway.upstream.stdio.agent import State, StdioAgent
+from gateway.upstream.upstream import Caller, Treatment, Upstream, UpstreamTimeouts
 
 _MOST_PASSED = 4096
 """Bytes of a client's headers; the header of a frame has 8 KiB."""
@@ -41,9 +41,9 @@ class StdioUpstream:
         *,
         backend: str,
         url: str,
-        agent: Agent,
+        agent: StdioAgent,
         cards: Reading,
-        timeouts: Timeouts,
+        timeouts: UpstreamTimeouts,
         treatment: Treatment,
         version: Version | None = None,
     ) -> None:

@@ -14,7 +14,7 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import Draining, Fault, NoHealthyBackend, Overloaded
 from gateway.a2a.operation import Operation
-from gateway.upstream.stdio.agent import Agent, Backoff, CardQuery, Pace, Pool, Runner, Spec, State
+from gateway.upstream.stdio.agent import Backoff, CardQuery, Pace, Pool, Runner, Spec, State, StdioAgent
 from gateway.upstream.stdio.rpc import Rpc
 from tests.stdio.test_stdio_misbehaving import left
 from tests.support.assembly import until
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def running(how: Spec) -> AsyncIterator[Agent]:
-    agent = Agent("notes", how)
+async def running(how: Spec) -> AsyncIterator[StdioAgent]:
+    agent = StdioAgent("notes", how)
     try:
         yield agent
     finally:
@@ -36,7 +36,7 @@ async def running(how: Spec) -> AsyncIterator[Agent]:
         assert all(runner.pid is None for _, runner in agent.runners())
 
 
-async def ready(agent: Agent, tenant: str = "") -> tuple[Pool, list[Rpc]]:
+async def ready(agent: StdioAgent, tenant: str = "") -> tuple[Pool, list[Rpc]]:
     """All processes of a tenant, once each of them is ready."""
     pool = agent.pool(tenant)
     await pool.rpc(None, None, WAIT)
@@ -44,7 +44,7 @@ async def ready(agent: Agent, tenant: str = "") -> tuple[Pool, list[Rpc]]:
     return pool, [runner.rpc for runner in pool.runners if runner.rpc is not None]
 
 
-def only(agent: Agent) -> Runner:
+def only(agent: StdioAgent) -> Runner:
     [(_, runner)] = agent.runners()
     return runner
 

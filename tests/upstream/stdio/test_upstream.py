@@ -16,9 +16,9 @@ from gateway.a2a.fault import BodyTooLarge
 from gateway.a2a.framing.lsp import Framing
 from gateway.a2a.paths import PathCall
 from gateway.principal import Principal
-from gateway.upstream.stdio.agent import Agent, Spec
+from gateway.upstream.stdio.agent import Spec, StdioAgent
 from gateway.upstream.stdio.upstream import StdioUpstream
-from gateway.upstream.upstream import Caller, IdentityNames, PreparedHeaders, Timeouts, Treatment
+from gateway.upstream.upstream import Caller, IdentityNames, PreparedHeaders, Treatment, UpstreamTimeouts
 from tests.table import for_each
 from tests.upstream.stdio.specs import spec
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 DIALECT = Dialect(Binding.JSONRPC, Version.V1_0)
 TRACE = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 CALLER = Caller(Principal("acme", "me@acme", "key"), "192.0.2.1", "r-1")
-TIMEOUTS = Timeouts(connect=30.0, first_byte=30.0, send=30.0, stream_idle=30.0, total=30.0)
+TIMEOUTS = UpstreamTimeouts(connect=30.0, first_byte=30.0, send=30.0, stream_idle=30.0, total=30.0)
 
 
 class Card:
@@ -40,7 +40,7 @@ async def upstream(how: Spec, treatment: Treatment | None = None, **more: Any) -
     made = StdioUpstream(
         backend="notes",
         url="stdio:notes",
-        agent=Agent("notes", how),
+        agent=StdioAgent("notes", how),
         cards=Card(),
         timeouts=more.pop("timeouts", TIMEOUTS),
         treatment=treatment or Treatment(),
