@@ -59,7 +59,7 @@ async def raw(gateway: Running, data: bytes) -> bytes:
     return await client.ended()
 
 
-@strict_server_only("bytes that are no request")
+@strict_server_only("invalid requests")
 @for_each(
     ("data", "status"),
     [
