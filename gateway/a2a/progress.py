@@ -6,7 +6,7 @@ unknown form has no progress and is still relayed. A frame that is not JSON, or 
 refused.
 
 Names and states are read in every spelling of ProtoJSON. A member of a wrong type is ignored; if it is an id, the frame
-is not *legible*, and is withheld if several owners share the agent.
+is not *legible*, and is withheld if owners are recorded.
 """
 
 import operator

@@ -57,7 +57,14 @@ class StdioCards:
             return CardAnswer(self._spoken(answer.versions), None)
         if card is not None and len(card) > longest:
             raise UpstreamProtocol("the agent's card is too long")
-        own = {} if card is None else _read(card, longest, whole=self.written is None)
+        try:
+            own = {} if card is None else _read(card, longest, whole=self.written is None)
+        except UpstreamProtocol:
+            if card is None or self.written is None or (stated := _lenient(card)) is None:
+                raise
+            # The source of cards refuses it again and logs why; the written card stays, and the versions of the process
+            # still count.
+            return CardAnswer(self._spoken(self._versions(stated, answer.versions)), card)
         merged = {**(self.written or {}), **own}
         versions = self._versions(own, answer.versions) or generations(merged)
         return CardAnswer(self._spoken(versions), msgspec.json.encode(behind_pipe(merged, versions)))
@@ -71,6 +78,15 @@ class StdioCards:
     @staticmethod
     def _spoken(versions: tuple[Version, ...]) -> tuple[CardInterface, ...]:
         return tuple(CardInterface(Dialect(Binding.JSONRPC, version), URL) for version in versions)
+
+
+def _lenient(card: bytes) -> Tree | None:
+    """Return a card for its versions only, also if strict readers would refuse it; None if it is no JSON object."""
+    try:
+        tree = msgspec.json.decode(card)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
+    return tree if isinstance(tree, dict) else None
 
 
 def _read(card: bytes, longest: int, *, whole: bool) -> Tree:

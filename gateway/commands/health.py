@@ -1,4 +1,4 @@
-"""`a2a-gateway health` with `--url` or `-c`; `probe.py` is the probe without options."""
+"""`a2a-gateway health` with `--url` or `-c`; `liveness.py` is the probe without options."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -177,7 +177,8 @@ class Retry(Part):
     max: Count | None = None
     """Maximum retries of one call; 0 turns retries off; 2."""
     when: Annotated[tuple[Repeated, ...], OneOrMany()] | None = None
-    """`connect`: no connection, nothing was sent; `reset`: no response byte arrived, one retry of idempotent calls;
+    """`connect`: no connection, nothing was sent; `reset`: the answer broke off before the client got any of
+    it, one retry of idempotent calls;
     `503`: the agent answers 503 with a `Retry-After` of at most 2s, one retry of calls that only read; all three."""
     budget: Percent | None = None
     """Maximum retries in percent of the calls of the last 10s, and 20 in any case; 20."""

@@ -415,7 +415,7 @@ class Deliver(Part):
     concurrency: Positive = 16
     """Maximum concurrent deliveries."""
     max_waiting: Positive = 10_000
-    """Maximum queued notifications of one tenant; beyond it agents get 503 and retry."""
+    """Maximum queued notifications of one tenant; beyond it agents get 503 and should retry."""
     max_waiting_bytes: ClassVar[int] = 256 * 1024 * 1024
     # Notifications are mostly a few KiB, so `max_waiting` is reached first; this bounds the store against long ones.
 

@@ -83,7 +83,7 @@ class Admission:
 
         Raises:
             BodyTooLarge: its body exceeds a limit of the tenant or the agent.
-            RateLimited, ConcurrencyLimited, StreamsLimited: as `policy.limits.Limits.admit`.
+            RateLimited, ConcurrencyLimited, StreamsLimited: as `policy.limits.QuotaEnforcer.admit`.
         """
         principal = request.principal
         assert principal is not None

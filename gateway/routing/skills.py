@@ -82,7 +82,8 @@ def choose(
 ) -> RoutingInput:
     """Return the request with the best agent for each skill that the endpoint asks for.
 
-    An unknown skill gets the same result as a skill of unreachable agents: there is no best agent. If agents that the
+    An unknown skill gets the same result as a skill of agents that the caller may not reach: there is no
+    best agent. If agents that the
     caller may reach have it and none is up, or their cards are still being read, the request says so (`unavailable`).
 
     Args:

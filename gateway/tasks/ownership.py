@@ -192,7 +192,7 @@ class Ownership(msgspec.Struct, eq=False):
         is_foreign: Whether the call or its answer named an id of another owner; for the audit log.
         is_prefixed: Whether the ids of the known task or context have the prefix at the agent.
         context: The context that the agent is asked for; empty for none.
-        replica: The replica that is asked; empty if there is only one.
+        replica: The replica that answered; empty before the answer, for agents on stdio, and for lists.
         by_skill: The skill by which the caller came; the agent of its task is recorded with it. Or None.
     """
 

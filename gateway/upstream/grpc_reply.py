@@ -283,7 +283,7 @@ def own_status(error: aio.AioRpcError, *, unreachable: bool, expired: Callable[[
     if code not in _NEVER_MADE_UP:
         _refuse_made_up(code, text, own=details != b"", unreachable=unreachable, expired=expired)
     if code is grpc.StatusCode.UNAUTHENTICATED:
-        # As HTTP's 401 (`page.refuse_challenge`): the client's credential was valid.
+        # As HTTP's 401 (`error_page.refuse_challenge`): the client's credential was valid.
         raise NotAccepted("the agent does not accept the gateway", detail="status UNAUTHENTICATED")
     return Status(code.value[0], text, details)
 

@@ -84,9 +84,24 @@ TWICE = b'{"name": "Notes", "name": "Other"}'
 async def test_a_malformed_card_is_refused(card: bytes) -> None:
     with pytest.raises(UpstreamProtocol):
         await cards(CardAnswer(card)).ask(1, 10_000)
-    if not card.startswith(b'{"desc'):
+    if not card.startswith(b'{"desc') and card is not TWICE:
         with pytest.raises(UpstreamProtocol):
             await cards(CardAnswer(card), STUB).ask(1, 10_000)
+
+
+@for_each("member", [b'"name": "Other"', b'"build": 20261129002900000000001'])
+async def test_a_card_that_is_not_strict_leaves_the_written_one_and_tells_the_version(member: bytes) -> None:
+    card = json.dumps(CARD).encode().removesuffix(b"}") + b", " + member + b"}"
+    async with open_client() as client:
+        asker = cards(CardAnswer(card), STUB)
+        answer = await asker.ask(1, 10_000)
+        assert [each.dialect.version for each in answer.spoken] == [Version.V0_3]
+        source = CardSource(CardPlace("stdio:notes", keep=0.0), client, asker=asker)
+        assert asker.stub is not None
+        source.begin_with(asker.stub)
+        assert await source.refresh() is CardReport.INVALID
+        assert source.card is not None
+        assert source.card["name"] == "Stub"
 
 
 async def test_the_stub_is_shown_until_the_agent_has_told_its_own_and_is_never_stale() -> None:
