@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from gateway.listener.write_batch import WriteBatch
+from tests.loops import FAST
 
 pytestmark = pytest.mark.anyio
 
@@ -124,13 +125,15 @@ async def test_flushed_bytes_arrive_before_the_close() -> None:
         assert await one.rest() == b"bye"
 
 
-async def test_a_connection_that_is_gone_keeps_no_other_from_its_write() -> None:
+# uvloop refuses to write to a handle that is closed.
+@pytest.mark.parametrize("anyio_backend", [FAST])
+async def test_a_connection_that_is_gone_keeps_no_other_from_its_write(anyio_backend: object) -> None:
     batch = WriteBatch()
     async with line() as one, line() as two, line() as three:
-        for each in (one, two, three):
-            batch.write(each.transport, b"answer")
         two.transport.abort()
+        for each in (two, one, three):
+            batch.write(each.transport, b"answer")
+        await two.lost
         await turn()
         assert (one.arrived, three.arrived) == (b"answer", b"answer")
         assert await two.rest() == b""
-        batch.flush(two.transport)
