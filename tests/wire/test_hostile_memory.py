@@ -46,11 +46,14 @@ class Flood:
 
     Attributes:
         reads: Whether the client reads what it gets.
+        ends: Whether the answer is whole. Until the gateway has judged it and closed the connection, another call may
+            be sent there, which the agent never answers.
     """
 
     script: Script
     stream: bool = True
     reads: bool = True
+    ends: bool = False
 
 
 TINY = b"".join(chunk(EVENT[at : at + 2]) for at in range(0, len(EVENT), 2))
@@ -59,7 +62,7 @@ BIG = b"data: " + RESULT.replace(b'"ho"', b'"' + b"x" * (4_000_000) + b'"') + b"
 
 FLOODS = {
     **{
-        name: Flood(BEHAVIOURS[name].script, stream=BEHAVIOURS[name].stream)
+        name: Flood(BEHAVIOURS[name].script, stream=BEHAVIOURS[name].stream, ends=name == "100,000 brackets")
         for name in (
             "a header of 4 MiB", "an endless head", "20,000 headers", "a flood of 103", "an endless chunk extension",
             "endless trailers", "a bomb", "100,000 brackets", "an endless line", "an event of 5 MiB in many lines",
@@ -217,6 +220,9 @@ async def flooded(flood: Flood, site: Site) -> tuple[int, float]:
     await backend.until(lambda: player.wire is not None)
     wire = player.wire
     assert wire is not None
+    if flood.ends:
+        await backend.until(lambda: wire.gone)
+        assert await good_call(process) == RESULT
     loop = asyncio.get_running_loop()
     end, before, waited = loop.time() + PATIENCE, -1, 0.0
     while not wire.gone and wire.sent < ENOUGH and loop.time() < end and not (wire.stuck and wire.sent == before):
